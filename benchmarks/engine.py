@@ -1,0 +1,216 @@
+"""How fast is local training? Our engine, on all cores, against a plain PyTorch loop on one.
+
+    python benchmarks/engine.py [--json] [--rounds 7] [--workers N] [--models mlp lstm]
+
+Each round trains 50 clients of 160 samples with batches of 32, every one with its own learning rate,
+momentum and weight decay. The plain loop is what most scripts do: `deepcopy` of the model, `DataLoader`,
+`torch.optim.SGD`. Both include getting the weights in and out and averaging them. The two are interleaved
+and compared by their medians; `sgemm_fraction` is the share of the machine's SGEMM peak that the engine's
+arithmetic reaches. The last line is the memory of the whole process tree with 27 trials of the FEMNIST CNN.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import psutil
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+import fedhpo as fh
+from fedhpo.data import FederatedData, from_clients
+from fedhpo.engine.pool import cores
+from fedhpo.federation import Work
+from fedhpo.federation.simulated import SimulatedFederation
+from fedhpo.models import build
+
+CLIENTS, ROWS, BATCH = 50, 160, 32
+MEGABYTE = 1e6
+
+
+def data_of(shape: tuple[int, ...], classes: int, tokens: bool = False) -> FederatedData:
+    rng = np.random.default_rng(0)
+    clients = []
+    for _ in range(CLIENTS):
+        if tokens:
+            x = rng.integers(0, classes, (ROWS, *shape)).astype(np.uint8)
+        else:
+            x = rng.normal(size=(ROWS, *shape)).astype(np.float32)
+        empty = x[:0], np.empty(0, np.int64)
+        train = x, rng.integers(0, classes, ROWS)
+        clients.append({"train": train, "validation": empty, "test": empty})
+    return from_clients(clients, classes=classes)
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], FederatedData]] = {}
+
+
+def declare() -> None:
+    def zoo(name: str, shape: tuple[int, ...], classes: int, **h: object) -> Callable[[], nn.Module]:
+        return functools.partial(build, name, shape, classes, **h)
+
+    image, colour = data_of((1, 28, 28), 62), data_of((3, 32, 32), 10)
+    vector, digits, text = data_of((784,), 62), data_of((64,), 10), data_of((80,), 80, tokens=True)
+    MODELS["mlp"] = zoo("mlp", (784,), 62, hidden=(200,)), vector
+    MODELS["cnn_small"] = zoo("cnn_small", (3, 32, 32), 10), colour
+    MODELS["cnn_femnist"] = zoo("cnn_leaf", (1, 28, 28), 62), image
+    MODELS["lstm"] = zoo("lstm", (80,), 80, hidden=128), text
+    MODELS["mlp_digits"] = zoo("mlp", (64,), 10, hidden=(32,)), digits
+
+
+def configs() -> list[dict[str, float]]:
+    rng = np.random.default_rng(1)
+    return [
+        {
+            "lr": float(10 ** rng.uniform(-3, -1)),
+            "momentum": float(rng.uniform(0, 0.9)),
+            "weight_decay": float(10 ** rng.uniform(-5, -2)),
+            "batch_size": BATCH,
+        }
+        for _ in range(CLIENTS)
+    ]
+
+
+class Plain:
+    """The loop that most scripts contain."""
+
+    def __init__(self, factory: Callable[[], nn.Module], data: FederatedData) -> None:
+        self.model = factory()
+        self.sets = []
+        for client in range(CLIENTS):
+            rows = data.train.rows(client)
+            x = torch.from_numpy(np.ascontiguousarray(data.x[rows]))
+            x = x.long() if data.is_tokens else x.float()
+            self.sets.append(TensorDataset(x, torch.from_numpy(np.ascontiguousarray(data.y[rows]))))
+
+    def round(self, chosen: list[dict[str, float]]) -> None:
+        total = None
+        for dataset, h in zip(self.sets, chosen, strict=True):
+            model = copy.deepcopy(self.model)
+            model.train()
+            optimiser = torch.optim.SGD(
+                model.parameters(), h["lr"], momentum=h["momentum"], weight_decay=h["weight_decay"]
+            )
+            for x, y in DataLoader(dataset, batch_size=BATCH, shuffle=True):
+                optimiser.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimiser.step()
+            state = model.state_dict()
+            total = state if total is None else {k: total[k] + v for k, v in state.items()}
+        assert total is not None
+        self.model.load_state_dict({k: v / CLIENTS for k, v in total.items()})
+
+
+def flops(name: str, factory: Callable[[], nn.Module], data: FederatedData) -> float:
+    """Floating-point operations of one round: forward once, backward twice that."""
+    if name == "lstm":
+        hidden, embedding, steps = 128, 8, 80
+        forward = steps * 2 * 4 * hidden * ((embedding + hidden) + 2 * hidden) + 2 * hidden * 80
+    else:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            factory()(torch.zeros(1, *data.shape))
+        forward = counter.get_total_flops()
+    return 3.0 * forward * CLIENTS * ROWS
+
+
+def sgemm_peak() -> float:
+    """Floating-point operations a second of a large matrix product on all cores."""
+    torch.set_num_threads(cores())
+    a, b = torch.randn(2, 1536, 1536)
+    best = 0.0
+    for _ in range(6):
+        begin = time.perf_counter()
+        torch.mm(a, b)
+        best = max(best, 2 * 1536**3 / (time.perf_counter() - begin))
+    torch.set_num_threads(1)
+    return best
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def tree_memory() -> float:
+    """Memory of this process and its workers in bytes, shared pages counted once."""
+    parent = psutil.Process()
+    return sum(p.memory_full_info().pss for p in [parent, *parent.children(recursive=True)])
+
+
+def memory_of_27_trials(workers: int | None) -> float:
+    """Peak memory of the whole tree, in bytes, while 27 trials of the FEMNIST CNN train side by side."""
+    factory, data = MODELS["cnn_femnist"]
+    with fh.simulate(factory, data, server="fedavgm", workers=workers) as federation:
+        for trial in range(27):
+            federation.start(trial, {}, seed=trial)
+        peak = 0.0
+        for _ in range(2):
+            for trial in range(27):
+                federation.submit(Work(trial, range(10), {"lr": 0.01}, {"momentum": 0.9}, scores=()))
+            for _ in range(27):
+                federation.next_done()
+                peak = max(peak, tree_memory())
+    return peak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--models", nargs="*")
+    parser.add_argument("--no-memory", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    declare()
+    chosen = configs()
+    result: dict[str, dict[str, float]] = {"speedup": {}, "sgemm_fraction": {}, "seconds": {}, "plain_seconds": {}}
+    for name in options.models or MODELS:
+        factory, data = MODELS[name]
+        plain = Plain(factory, data)
+        federation: SimulatedFederation
+        with fh.simulate(factory, data, weighting="uniform", workers=options.workers) as federation:
+            federation.start(0, {}, seed=0)
+            work = Work(0, range(CLIENTS), chosen, {}, scores=())
+            federation.round([work])
+            plain.round(chosen)
+            ours, theirs, peaks = [], [], []
+            for _ in range(options.rounds):
+                ours.append(seconds(lambda: federation.round([work])))
+                theirs.append(seconds(lambda: plain.round(chosen)))
+                peaks.append(sgemm_peak())
+        mine = statistics.median(ours)
+        result["seconds"][name] = mine
+        result["plain_seconds"][name] = statistics.median(theirs)
+        result["speedup"][name] = result["plain_seconds"][name] / mine
+        result["sgemm_fraction"][name] = flops(name, factory, data) / mine / statistics.median(peaks)
+        if not options.json:
+            if len(result["speedup"]) == 1:
+                print(f"{'model':<12} {'plain':>9} {'engine':>9} {'speed-up':>9} {'of SGEMM peak':>14}")
+            print(
+                f"{name:<12} {1e3 * result['plain_seconds'][name]:7.0f}ms {1e3 * mine:7.0f}ms "
+                f"{result['speedup'][name]:8.2f}x {100 * result['sgemm_fraction'][name]:13.0f}%",
+                flush=True,
+            )
+    if not options.no_memory:
+        result["memory_mb"] = {"27 trials of cnn_femnist": memory_of_27_trials(options.workers) / MEGABYTE}
+        if not options.json:
+            print(f"memory of 27 trials of the FEMNIST CNN: {result['memory_mb'].popitem()[1]:.0f} MB")
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Hyperparameter optimisation for federated learning.
+
+>>> import fedhpo as fh
+>>> space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True), "batch_size": 32})
+>>> space.names
+['client.lr']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Names are imported when they are used, so that `import fedhpo` costs nothing heavy.
+_HOME = {
+    "Space": "fedhpo.space",
+    "Float": "fedhpo.space",
+    "Int": "fedhpo.space",
+    "Choice": "fedhpo.space",
+    "Ordinal": "fedhpo.space",
+    "Config": "fedhpo.config",
+    "FederatedData": "fedhpo.data",
+    "from_clients": "fedhpo.data",
+    "from_arrays": "fedhpo.data",
+    "load": "fedhpo.data",
+    "Work": "fedhpo.federation.protocol",
+    "FineTune": "fedhpo.federation.fine_tune",
+    "simulate": "fedhpo.federation.simulated",
+    "Evaluator": "fedhpo.evaluation",
+    "Objective": "fedhpo.evaluation",
+    "Tuner": "fedhpo.methods",
+    "RandomSearch": "fedhpo.methods",
+    "GridSearch": "fedhpo.methods",
+    "SHA": "fedhpo.methods",
+    "StopTuning": "fedhpo.search",
+    "tune": "fedhpo.tune",
+    "Result": "fedhpo.result",
+    "FedhpoError": "fedhpo.errors",
+    "InputError": "fedhpo.errors",
+}
+
+if TYPE_CHECKING:
+    from fedhpo.config import Config
+    from fedhpo.data import FederatedData, from_arrays, from_clients, load
+    from fedhpo.errors import FedhpoError, InputError
+    from fedhpo.evaluation import Evaluator, Objective
+    from fedhpo.federation.fine_tune import FineTune
+    from fedhpo.federation.protocol import Work
+    from fedhpo.federation.simulated import simulate
+    from fedhpo.methods import SHA, GridSearch, RandomSearch, Tuner
+    from fedhpo.result import Result
+    from fedhpo.search import StopTuning
+    from fedhpo.space import Choice, Float, Int, Ordinal, Space
+    from fedhpo.tune import tune
+
+__all__ = [
+    "SHA",
+    "Choice",
+    "Config",
+    "Evaluator",
+    "FederatedData",
+    "FedhpoError",
+    "FineTune",
+    "Float",
+    "GridSearch",
+    "InputError",
+    "Int",
+    "Objective",
+    "Ordinal",
+    "RandomSearch",
+    "Result",
+    "Space",
+    "StopTuning",
+    "Tuner",
+    "Work",
+    "from_arrays",
+    "from_clients",
+    "load",
+    "simulate",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'fedhpo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,40 @@
+"""Client data: the container, users' own data, sets by name, partitions, splits and profiles."""
+
+from fedhpo.data.build import from_arrays, from_clients
+from fedhpo.data.container import IGNORE, FederatedData, Split
+from fedhpo.data.load import DATASETS, Dataset, load
+from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
+from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
+from fedhpo.data.redeal import redeal
+from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
+from fedhpo.data.split import ClientPools, InsideClients, SplitRule, split_from_dict
+
+__all__ = [
+    "DATASETS",
+    "IGNORE",
+    "IID",
+    "ClientPools",
+    "Dataset",
+    "Dirichlet",
+    "FederatedData",
+    "GaussianSkew",
+    "HeterogeneityIndex",
+    "InsideClients",
+    "Natural",
+    "Partitioner",
+    "PoissonSkew",
+    "Profile",
+    "Shards",
+    "Split",
+    "SplitRule",
+    "from_arrays",
+    "from_clients",
+    "heterogeneity_index",
+    "label_entropy",
+    "load",
+    "partition_from_dict",
+    "profile",
+    "quantity",
+    "redeal",
+    "split_from_dict",
+]

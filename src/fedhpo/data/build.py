@@ -1,0 +1,246 @@
+"""Users' own data to a federation: from one array a client, or from one array for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedhpo.data.container import IGNORE, Array, FederatedData, Split
+from fedhpo.data.partition import Partitioner, stream
+from fedhpo.data.samples import Samples, assemble
+from fedhpo.data.split import InsideClients, SplitRule
+from fedhpo.data.validate import TASKS
+from fedhpo.errors import InputError, unknown_name
+
+PARTS = ("train", "validation", "test")
+
+
+def from_arrays(
+    x: Any,
+    y: Any,
+    partition: Partitioner,
+    *,
+    groups: Any = None,
+    split: SplitRule | None = None,
+    task: str | None = None,
+    classes: int | None = None,
+    seed: int = 0,
+    mean: Any = None,
+    std: Any = None,
+    name: str = "custom",
+) -> FederatedData:
+    """One array for all samples, dealt to clients by a partitioner.
+
+    `groups` (whole numbers from 0, one a row) serve `Natural`; `split` is `InsideClients()` unless given.
+
+    >>> from fedhpo.data import Dirichlet
+    >>> from_arrays(np.zeros((40, 3)), np.arange(40) % 4, Dirichlet(clients=2, alpha=100.0))
+    <custom: 2 clients, train 32 rows of 2, validation 4 rows of 2, test 4 rows of 2; x (3,) float32; \
+classification, 4 classes>
+    """
+    xs, ys = _features(x, "x"), _to_numpy(y)
+    if len(xs) != len(ys):
+        raise InputError(f"x has {len(xs)} rows, y {len(ys)}; allowed: the same number")
+    samples = _typed(xs, ys, task, classes)
+    if groups is not None:
+        groups = np.asarray(_to_numpy(groups), dtype=np.int64)
+        if groups.shape != (len(xs),) or (groups < 0).any():
+            raise InputError(f"groups must be whole numbers from 0, one for each of the {len(xs)} rows of x")
+    samples = replace(samples, groups=groups, mean=_scaling(mean), std=_scaling(std))
+    return assemble(samples, partition, split or InsideClients(), seed, name)
+
+
+def from_clients(
+    clients: Sequence[Any] | Mapping[Any, Any],
+    *,
+    validation: float = 0.1,
+    test: float = 0.1,
+    task: str | None = None,
+    classes: int | None = None,
+    seed: int = 0,
+    mean: Any = None,
+    std: Any = None,
+    name: str = "custom",
+) -> FederatedData:
+    """One entry a client: a list, or a dict whose keys become the clients' names.
+
+    An entry is a pair `(x, y)` of arrays or tensors, or a data set with `len` and `[i]` that gives such
+    pairs (`torch.utils.data.Dataset`), read once; its rows are split as `InsideClients(validation, test)`.
+    Or it is a dict of such entries under "train", "validation" and "test", taken as they are; a client
+    without "train" then only serves to validate or test. Whole-number `y` means classification (language
+    if there is one label a position), other `y` regression, unless `task` says otherwise. Give features as
+    floats: whole numbers along one axis are taken for tokens.
+
+    >>> two = {"a": (np.zeros((10, 3)), np.zeros(10, int)), "b": (np.ones((20, 3)), np.ones(20, int))}
+    >>> from_clients(two)
+    <custom: 2 clients, train 24 rows of 2, validation 3 rows of 2, test 3 rows of 2; x (3,) float32; \
+classification, 2 classes>
+    """
+    names = tuple(str(key) for key in clients) if isinstance(clients, Mapping) else None
+    entries = list(clients.values()) if isinstance(clients, Mapping) else list(clients)
+    if not entries:
+        raise InputError("clients is empty; at least one client is needed")
+    labels = [repr(n) for n in names] if names else [str(i) for i in range(len(entries))]
+
+    given = [isinstance(entry, Mapping) for entry in entries]
+    if any(given) and not all(given):
+        raise InputError(
+            f"client {labels[given.index(True)]} has given splits, client {labels[given.index(False)]} has "
+            "not; allowed: all clients or none"
+        )
+    parts = [
+        piece
+        for label, entry in zip(labels, entries, strict=True)
+        for piece in _pieces(label, entry, all(given))
+    ]
+    _check_alike([piece for piece in parts if piece is not None])
+    some = [piece for piece in parts if piece is not None]
+    samples = _typed(np.concatenate([p.x for p in some]), np.concatenate([p.y for p in some]), task, classes)
+
+    sizes = np.array([0 if piece is None else len(piece.x) for piece in parts], dtype=np.int64)
+    if all(given):
+        part = np.repeat(np.arange(len(parts)), sizes)
+        train, held_out, tested = (
+            Split.from_owners(np.where(part % 3 == k, part // 3, -1), len(entries)) for k in range(3)
+        )
+    else:
+        rule = InsideClients(validation=validation, test=test)
+        whole = Split.from_sizes(np.arange(len(samples.x)), sizes)
+        train, held_out, tested = rule(whole, stream(seed, 1))
+    return FederatedData(
+        x=samples.x,
+        y=samples.y,
+        train=train,
+        validation=held_out,
+        test=tested,
+        task=samples.task,
+        classes=samples.classes,
+        mean=_scaling(mean),
+        std=_scaling(std),
+        name=name,
+        client_names=names,
+    ).validate()
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """The samples of one client, or of one of its given splits."""
+
+    client: str
+    x: Array
+    y: Array
+
+
+def _pieces(label: str, entry: Any, given: bool) -> list[_Piece | None]:
+    """One piece for a client, or three, None for those it does not have."""
+    if not given:
+        return [_piece(label, entry)]
+    for key in entry:
+        if key not in PARTS:
+            raise unknown_name(f"split of client {label}", key, PARTS)
+    return [_piece(label, entry[part], part) if part in entry else None for part in PARTS]
+
+
+def _piece(label: str, entry: Any, part: str | None = None) -> _Piece:
+    where = f"client {label}" if part is None else f"client {label}, {part}"
+    x, y = _pair(where, entry)
+    if len(x) != len(y):
+        raise InputError(f"{where}: x has {len(x)} rows, y {len(y)}; allowed: the same number")
+    if len(x) == 0:
+        raise InputError(f"{where}: no rows; allowed: at least 1")
+    return _Piece(label, x, y)
+
+
+def _pair(where: str, entry: Any) -> tuple[Array, Array]:
+    if isinstance(entry, tuple | list) and len(entry) == 2 and all(hasattr(part, "shape") for part in entry):
+        return _features(entry[0], where), _to_numpy(entry[1])
+    if isinstance(entry, tuple) and len(entry) == 2:
+        return _features(np.asarray(entry[0]), where), np.asarray(entry[1])
+    tensors = getattr(entry, "tensors", None)
+    if isinstance(tensors, tuple) and len(tensors) == 2:  # a TensorDataset: no need to go row by row
+        return _features(tensors[0], where), _to_numpy(tensors[1])
+    if not (hasattr(entry, "__len__") and hasattr(entry, "__getitem__")):
+        raise InputError(
+            f"{where}: found {type(entry).__name__}; allowed: a pair (x, y) of arrays, or a data set with "
+            "len() and [i]"
+        )
+    if len(entry) == 0:
+        raise InputError(f"{where}: no rows; allowed: at least 1")
+    try:
+        items = [(_to_numpy(x), _to_numpy(y)) for x, y in (entry[i] for i in range(len(entry)))]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: each item of the data set must be a pair (x, y): {error}") from None
+    shapes = {x.shape for x, _ in items}
+    if len(shapes) > 1:
+        raise InputError(f"{where}: samples have different shapes, {sorted(shapes)}")
+    return _features(np.stack([x for x, _ in items]), where), np.stack([y for _, y in items])
+
+
+def _to_numpy(value: Any) -> Array:
+    """An array of a tensor on any device, or of anything that numpy takes."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value)
+
+
+def _features(value: Any, where: str) -> Array:
+    """Samples as the engine wants them: floats in float32, integers as they are."""
+    x = _to_numpy(value)
+    if x.ndim == 0:
+        raise InputError(f"{where}: x is a single number; allowed: an array with one row a sample")
+    if x.dtype.kind in "fb":
+        with np.errstate(over="ignore"):  # becomes infinite, which validation reports with the client
+            return x.astype(np.float32, copy=False)
+    if x.dtype.kind not in "iu":
+        raise InputError(f"{where}: x is {x.dtype}; allowed: numbers")
+    return x
+
+
+def _check_alike(pieces: Sequence[_Piece]) -> None:
+    if not pieces:
+        raise InputError("no client has any rows")
+    first = pieces[0]
+    for piece in pieces:
+        for what, a, b in (("x", first.x, piece.x), ("y", first.y, piece.y)):
+            if a.shape[1:] != b.shape[1:]:
+                raise InputError(
+                    f"samples of different shape: {what} of client {first.client} has {a.shape[1:]}, "
+                    f"of client {piece.client} {b.shape[1:]}"
+                )
+            same = a.dtype == b.dtype if what == "x" else (a.dtype.kind == "f") == (b.dtype.kind == "f")
+            if not same:
+                raise InputError(
+                    f"samples of different type: {what} of client {first.client} is {a.dtype}, "
+                    f"of client {piece.client} {b.dtype}"
+                )
+
+
+def _typed(x: Array, y: Array, task: str | None, classes: int | None) -> Samples:
+    """Find the task and the number of classes, and bring labels to their type."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.dtype.kind not in "fiub":
+        raise InputError(f"y is {y.dtype}; allowed: numbers")
+    if task is None:
+        task = "regression" if y.dtype.kind == "f" else "language" if y.ndim == 2 else "classification"
+    if task not in TASKS:
+        raise unknown_name("task", task, TASKS)
+    if task == "regression":
+        if classes is not None:
+            raise InputError(f"classes={classes!r}, but regression has none")
+        return Samples(x, y.astype(np.float32, copy=False), task)
+    if y.dtype.kind == "f" and not (np.isfinite(y).all() and (y == np.rint(y)).all()):
+        raise InputError(f"y has fractions; {task} needs whole numbers")
+    y = y.astype(np.int64, copy=False)
+    if classes is None:
+        classes = int(y[y != IGNORE].max(initial=0)) + 1
+        if task == "language" and x.dtype.kind in "iu":
+            classes = max(classes, int(x.max(initial=0)) + 1)
+    return Samples(x, y, task, classes)
+
+
+def _scaling(value: Any) -> Array | None:
+    return None if value is None else np.asarray(_to_numpy(value), dtype=np.float32)

@@ -1,0 +1,79 @@
+"""Samples on their way to clients: read or given, then dealt, split and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedhpo.data.container import Array, FederatedData, Integers, Split
+from fedhpo.data.partition import Natural, Partitioner, stream
+from fedhpo.data.split import SplitRule
+from fedhpo.errors import unknown_name
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples not yet dealt to clients."""
+
+    x: Array
+    y: Array
+    task: str
+    classes: int | None = None
+    mean: Array | None = None
+    std: Array | None = None
+    groups: Integers | None = None
+    """The natural group of each row: an index into `group_names`."""
+    group_names: Sequence[str] | None = None
+    rows: Integers | None = None
+    """The rows that may be dealt; None for all."""
+    scale: str | None = None
+    """How to set mean and std from the training rows: "standard", "minmax" or not at all."""
+    partition: Partitioner = field(default_factory=Natural)
+    """Who holds what, where the user does not say."""
+
+
+def assemble(
+    samples: Samples, partition: Partitioner, split: SplitRule, seed: int, name: str
+) -> FederatedData:
+    """Deal samples to clients, split them, and check the result."""
+    # Streams of their own: another split rule does not change who holds what.
+    deal_rng, split_rng = stream(seed, 0), stream(seed, 1)
+    rows = np.arange(len(samples.x)) if samples.rows is None else samples.rows
+    groups = None if samples.groups is None else samples.groups[rows]
+    dealt = partition(samples.y[rows], deal_rng, groups)
+    names = None
+    if isinstance(partition, Natural) and groups is not None and samples.group_names is not None:
+        first = groups[dealt.indices[dealt.offsets[:-1]]]
+        names = tuple(str(samples.group_names[group]) for group in first)
+    train, validation, test = split(Split(rows[dealt.indices], dealt.offsets), split_rng)
+    mean, std = samples.mean, samples.std
+    if samples.scale is not None:
+        mean, std = _scale(samples.x[train.indices], samples.scale)
+    return FederatedData(
+        x=samples.x,
+        y=samples.y,
+        train=train,
+        validation=validation,
+        test=test,
+        task=samples.task,
+        classes=samples.classes,
+        mean=mean,
+        std=std,
+        name=name,
+        client_names=names,
+    ).validate()
+
+
+def _scale(x: Array, kind: str) -> tuple[Array, Array]:
+    """Mean and standard deviation of each feature, or what maps its range to 0..1; constant ones stay 0."""
+    wide = x.astype(np.float64)
+    if kind == "standard":
+        mean, std = wide.mean(axis=0), wide.std(axis=0)
+    elif kind == "minmax":
+        mean = wide.min(axis=0)
+        std = wide.max(axis=0) - mean
+    else:
+        raise unknown_name("scale", kind, ("standard", "minmax"))
+    return mean.astype(np.float32), np.where(std > 0, std, 1.0).astype(np.float32)

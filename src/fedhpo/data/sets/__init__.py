@@ -1,0 +1,1 @@
+"""The data sets that `fedhpo.data.load` knows, one kind a module."""

@@ -1,0 +1,51 @@
+"""What a loader is given: where the files are, how many clients are wanted, and the seed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedhpo.data.partition import stream
+from fedhpo.errors import InputError
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `load`, as far as it concerns a loader."""
+
+    clients: int | None
+    seed: int
+    path: str | os.PathLike[str] | None = None
+
+    def rng(self) -> np.random.Generator:
+        """For samples that are drawn; dealing and splitting have streams of their own."""
+        return stream(self.seed, 2)
+
+    def file(self, relative: str) -> Path:
+        """A file of the data directory: `path` if given, else what FEDHPO_DATA names."""
+        directory = self.path or os.environ.get("FEDHPO_DATA")
+        if not directory:
+            raise InputError(
+                f"{relative} is needed: set the environment variable FEDHPO_DATA to the directory "
+                "that holds it, or give path="
+            )
+        file = Path(directory) / relative
+        if not file.is_file():
+            origin = "path" if self.path else "FEDHPO_DATA"
+            raise InputError(f"{file} is missing ({origin} is {directory})")
+        return file
+
+
+def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """An option must have one of a few values."""
+    if value not in allowed:
+        raise InputError(f"{name}={value!r}; allowed: {', '.join(repr(a) for a in allowed)}")
+
+
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """An option must be a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name}={value!r}; allowed: a whole number of at least {least}")

@@ -1,0 +1,139 @@
+"""Which of a client's rows are for training, for validation and for test.
+
+`InsideClients` splits each client's rows; `ClientPools` makes whole clients validation or test clients,
+as in cross-device federations, where a client is met once (noisy evaluation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedhpo.data.container import Array, Integers, Split
+from fedhpo.data.partition import from_dict, is_number
+from fedhpo.errors import InputError
+
+
+class SplitRule(Protocol):
+    """A partition to its training, validation and test rows."""
+
+    def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]: ...
+
+
+def _check_share(name: str, value: float) -> None:
+    if not (is_number(value) and 0 <= value < 1):
+        raise InputError(f"{name}={value!r}; allowed: a share from 0 to below 1")
+
+
+def half_up(values: Array) -> Integers:
+    """Nearest whole numbers, halves up, so that sizes do not depend on being odd or even.
+
+    >>> half_up(np.array([0.4, 0.5, 1.5, 2.5]))
+    array([0, 1, 2, 3])
+    """
+    # 0.1 * 25 must count as 2.5 whatever its last bit.
+    return np.floor(values + 0.5 + 1e-9).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class InsideClients:
+    """A share of every client's rows for validation, another for test, at random.
+
+    Of n rows, `validation x n` and `test x n` are taken, each rounded to the nearest whole number (halves
+    up); if that left no row to train on, test gives way first, then validation. With the defaults, clients
+    of fewer than 5 rows only train. `shuffle=False` keeps the order: first train, then validation, then
+    test, for samples that follow or overlap each other in time.
+
+    >>> parts = InsideClients()(Split.from_lists([range(10), range(10, 13)]), np.random.default_rng(0))
+    >>> [part.sizes.tolist() for part in parts]
+    [[8, 3], [1, 0], [1, 0]]
+    """
+
+    validation: float = 0.1
+    test: float = 0.1
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        _check_share("validation", self.validation)
+        _check_share("test", self.test)
+        if self.validation + self.test >= 1:
+            raise InputError(f"validation + test = {self.validation + self.test:g}; allowed: below 1")
+
+    def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
+        rows = partition.shuffled(rng) if self.shuffle else partition
+        sizes = rows.sizes
+        spare = np.maximum(sizes - 1, 0)
+        validation = np.minimum(half_up(self.validation * sizes), spare)
+        test = np.minimum(half_up(self.test * sizes), spare - validation)
+        places, owners = rows.places, rows.owners
+        scored = (sizes - validation - test)[owners]
+        tested = (sizes - test)[owners]
+        return (
+            rows.where(places < scored),
+            rows.where((scored <= places) & (places < tested)),
+            rows.where(tested <= places),
+        )
+
+
+@dataclass(frozen=True)
+class ClientPools:
+    """Three disjoint pools of clients, drawn at random: some train, some validate, some test.
+
+    `validation` and `test` are shares of the clients (below 1) or whole numbers of clients; all rows of
+    such a client are validation or test rows. `inside` is a share of each training client's rows that it
+    keeps for its own validation, rounded as in `InsideClients`: methods that score inside a round need it.
+
+    >>> lists = [range(10 * c, 10 * c + 10) for c in range(5)]
+    >>> parts = ClientPools(validation=0.4, test=1)(Split.from_lists(lists), np.random.default_rng(0))
+    >>> [sorted(part.sizes.tolist()) for part in parts]
+    [[0, 0, 0, 10, 10], [0, 0, 0, 10, 10], [0, 0, 0, 0, 10]]
+    """
+
+    validation: float = 0.2
+    test: float = 0.1
+    inside: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_share("inside", self.inside)
+        for name, value in (("validation", self.validation), ("test", self.test)):
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+            if not whole and not (isinstance(value, float) and 0 <= value < 1):
+                raise InputError(f"{name}={value!r}; allowed: a share below 1, or a whole number of clients")
+
+    def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
+        clients = partition.clients
+        validators, testers = (self._number(value, clients) for value in (self.validation, self.test))
+        if validators + testers >= clients:
+            raise InputError(
+                f"{validators} validation and {testers} test clients leave none of {clients} to train"
+            )
+        order = rng.permutation(clients)
+        pool = np.zeros(clients, dtype=np.int64)
+        pool[order[:validators]] = 1
+        pool[order[validators : validators + testers]] = 2
+        owner = pool[partition.owners]
+        train, kept, _ = InsideClients(validation=self.inside, test=0.0)(partition.where(owner == 0), rng)
+        validation = partition.where(owner == 1)
+        # A client has rows in one of the two, never in both: putting them together is a stable sort.
+        owners = np.concatenate([validation.owners, kept.owners])
+        rows = np.concatenate([validation.indices, kept.indices])
+        return train, Split.from_owners(owners, clients, rows), partition.where(owner == 2)
+
+    @staticmethod
+    def _number(value: float, clients: int) -> int:
+        if isinstance(value, int | np.integer):
+            return int(value)
+        return max(int(half_up(np.array(value * clients))), int(value > 0))
+
+
+def split_from_dict(mapping: Mapping[str, Any]) -> SplitRule:
+    """The split that a study file describes.
+
+    >>> split_from_dict({"kind": "inside", "validation": 0.2})
+    InsideClients(validation=0.2, test=0.1, shuffle=True)
+    """
+    rule: SplitRule = from_dict("split", {"inside": InsideClients, "pools": ClientPools}, mapping)
+    return rule

@@ -1,0 +1,230 @@
+"""Does one task of local work: trains some clients, scores a model, fine-tunes.
+
+An executor lives in each worker (process or thread). It keeps the clients' data and one module per
+model shape, and is given weights as flat vectors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedhpo.data import FederatedData
+from fedhpo.engine import flat
+from fedhpo.engine.flat import FlatModel, ModelFactory, Vector
+from fedhpo.engine.hyperparameters import Local, parse
+from fedhpo.engine.local import is_random, train
+from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.score import score
+from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
+from fedhpo.engine.streams import entropy
+from fedhpo.engine.view import ClientView, DataView
+
+#: A user's own local training: trains the model in place.
+TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an executor is made from; it travels to worker processes once."""
+
+    factory: ModelFactory
+    data: FederatedData
+    loss: LossFunction | None = None
+    train: TrainFunction | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Local training at one client: which start weights, which hyperparameters, which random stream.
+
+    `config` is a mapping of hyperparameters or a `ClientSide` rule, resolved here, at the client.
+    """
+
+    client: int
+    start: int
+    config: Any
+    seed: tuple[int, ...]
+    round: int
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a client says of its training; `failure` is empty if its update may be used."""
+
+    failure: str = ""
+    train_size: int = 0
+    validation_size: int = 0
+    loss_before: float = NAN
+    accuracy_before: float = NAN
+    loss_after: float = NAN
+    accuracy_after: float = NAN
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class TrainTask:
+    """Train these jobs; job i leaves its change of the weights in row i of the output, if there is one.
+
+    `scores` says when each client scores the model, on its own rows of `split`.
+    """
+
+    shape: str
+    jobs: tuple[Job, ...]
+    scores: tuple[str, ...] = ()
+    stacked: bool = False
+    split: str = "validation"
+
+
+@dataclass(frozen=True)
+class ScoreTask:
+    """Score one model at these clients on one split."""
+
+    shape: str
+    clients: NDArray[np.int64]
+    split: str
+
+
+Task = TrainTask | ScoreTask
+
+
+class Executor:
+    """Does tasks; see the module's docstring."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.view = DataView(setup.data, setup.device)
+        self._models: dict[str, tuple[FlatModel, bool]] = {}
+
+    def model(self, shape: str) -> tuple[FlatModel, bool]:
+        """The module for a model shape, and whether its inputs are laid out channels last."""
+        if shape not in self._models:
+            module = flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device)
+            channels_last = any(isinstance(part, nn.Conv2d) for part in module.modules())
+            if channels_last:
+                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self._models[shape] = FlatModel(module), channels_last
+        return self._models[shape]
+
+    def is_random(self, task: Task) -> bool:
+        """Whether the task draws from torch's global generator, which threads share."""
+        return isinstance(task, TrainTask) and is_random(self.model(task.shape)[0].module)
+
+    def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
+        """Do a task, given start weights and room for the results."""
+        if isinstance(task, ScoreTask):
+            return self._score(task, starts[0])
+        if task.stacked:
+            return self._train_stacked(task, starts, out)
+        return [
+            self._train_one(task, job, starts[job.start], None if out is None else out[i])
+            for i, job in enumerate(task.jobs)
+        ]
+
+    def _score(self, task: ScoreTask, start: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        model, channels_last = self.model(task.shape)
+        model.load(start)
+        split = self.view.split(task.split)
+        rows = [split.rows(int(client)) for client in task.clients]
+        return tuple(score(model.module, self.view, rows, self.setup.loss, channels_last))
+
+    def _train_one(self, task: TrainTask, job: Job, start: Vector, change: Vector | None) -> JobResult:
+        model, channels_last = self.model(task.shape)
+        rows = self.view.data.train.rows(job.client)
+        held = self.view.split(task.split).rows(job.client)
+        scores: dict[str, float] = {}
+
+        def take(moment: str) -> None:
+            if moment in task.scores:
+                values = score(model.module, self.view, [held], self.setup.loss, channels_last)
+                scores[f"loss_{moment}"] = float(values.loss[0])
+                scores[f"accuracy_{moment}"] = float(values.accuracy[0])
+
+        try:
+            model.load(start)
+            take("before")
+            x, y = self.view.gather(rows)
+            rng, torch_seed = generators(job)
+            torch.manual_seed(torch_seed)
+            if self.setup.train is None:
+                h = self._local(job)
+                train(model, x, y, h, rng, self.setup.loss, channels_last)
+                samples = h.epochs * len(rows)
+            else:
+                model.module.train()
+                self.setup.train(
+                    model.module,
+                    ClientView(job.client, x, y),
+                    self._config(job),
+                    torch.Generator().manual_seed(torch_seed),
+                )
+                samples = len(rows)
+            take("after")
+            if change is not None:
+                model.write_change(start, change)
+        except Exception as error:  # a client that fails is reported, it does not end the run
+            return JobResult(failure=f"{type(error).__name__}: {error}", train_size=len(rows))
+        return JobResult("", len(rows), len(held), samples=samples, **scores)
+
+    def _train_stacked(
+        self, task: TrainTask, starts: Sequence[Vector], out: NDArray[np.float32] | None
+    ) -> list[JobResult]:
+        model, _ = self.model(task.shape)
+        split = self.view.split(task.split)
+        held = [split.rows(job.client) for job in task.jobs]
+        runs = []
+        for job in task.jobs:
+            x, y = self.view.gather(self.view.data.train.rows(job.client))
+            runs.append(StackedRun(x, y, self._local(job), generators(job)[0]))
+        before = stack_weights([starts[job.start] for job in task.jobs])
+        stack = Stack(model, before.clone(), self.setup.loss)
+        xs, ys = map(list, zip(*(self.view.gather(rows) for rows in held), strict=True))
+        nan = np.full(len(runs), NAN)
+        first = stack.score(xs, ys) if "before" in task.scores else (nan, nan)
+        stack.train(runs)
+        last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
+        if out is not None:
+            torch.sub(stack.weights, before, out=torch.from_numpy(out))
+        return [
+            JobResult(
+                "",
+                len(run.x),
+                len(held[i]),
+                float(first[0][i]),
+                float(first[1][i]),
+                float(last[0][i]),
+                float(last[1][i]),
+                run.hyperparameters.epochs * len(run.x),
+            )
+            for i, run in enumerate(runs)
+        ]
+
+    def _config(self, job: Job) -> Mapping[str, Any]:
+        if isinstance(job.config, Mapping):
+            return job.config
+        labels = self.view.data.y[self.view.data.train.rows(job.client)]
+        config: Mapping[str, Any] = job.config.resolve(labels, self.view.data.classes)
+        return config
+
+    def _local(self, job: Job) -> Local:
+        h = parse(Local, "client", self._config(job))
+        return replace(h, lr=h.lr * h.lr_decay**job.round)
+
+
+def generators(job: Job) -> tuple[np.random.Generator, int]:
+    """The job's generator for the order of batches, and its seed for torch (dropout)."""
+    sequence = np.random.SeedSequence(entropy(*job.seed, job.client))
+    seed = int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return np.random.default_rng(sequence), seed
+
+

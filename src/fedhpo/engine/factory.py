@@ -1,0 +1,51 @@
+"""What a user may call a model, as a factory that worker processes can import."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from fedhpo.data import FederatedData
+from fedhpo.engine.flat import ModelFactory
+from fedhpo.errors import InputError
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """One of our own models, fitted to the data's shape and classes."""
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+
+    def __call__(self, **hyperparameters: Any) -> nn.Module:
+        from fedhpo.models import build
+
+        return build(self.name, self.shape, self.classes, **hyperparameters)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModel:
+    """A module that the user built: every trial starts from its weights."""
+
+    module: nn.Module
+
+    def __call__(self) -> nn.Module:
+        return copy.deepcopy(self.module)
+
+
+def model_factory(model: Any, data: FederatedData) -> ModelFactory:
+    """A factory for a name of `fedhpo.models`, a module, or a callable that builds one."""
+    if isinstance(model, str):
+        return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
+    if isinstance(model, nn.Module):
+        return GivenModel(model)
+    if callable(model):
+        factory: ModelFactory = model
+        return factory
+    raise InputError(
+        f"model must be a name, a torch.nn.Module or a callable that builds one, not {type(model).__name__}"
+    )

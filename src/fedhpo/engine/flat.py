@@ -1,0 +1,102 @@
+"""A model's floating-point state as one flat float32 vector: trainable parameters first, then the rest.
+
+"The rest" are frozen parameters and floating-point buffers (running statistics of BatchNorm, ...).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+Vector = NDArray[np.float32]
+ModelFactory = Callable[..., nn.Module]
+
+
+class FlatModel:
+    """A module, and the flat vector its state is read from and written to."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        tensors = dict(module.named_parameters())
+        self.trainable = {name: p for name, p in tensors.items() if p.requires_grad}
+        rest = {name: p for name, p in tensors.items() if not p.requires_grad}
+        rest |= {name: b for name, b in module.named_buffers() if b.is_floating_point()}
+        self.parameters = list(self.trainable.values())
+        self._tensors = [t.data for t in self.trainable.values()] + [t.data for t in rest.values()]
+        self.trainable_size = sum(p.numel() for p in self.parameters)
+        self.size = sum(t.numel() for t in self._tensors)
+        self.device = self._tensors[0].device if self._tensors else torch.device("cpu")
+
+    def load(self, vector: Vector) -> None:
+        """Set the module's state."""
+        for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
+            tensor.copy_(part)
+
+    def write(self, vector: Vector) -> None:
+        """Write the module's state into `vector`."""
+        for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
+            part.copy_(tensor)
+
+    def write_change(self, start: Vector, change: Vector) -> None:
+        """Write state minus `start` into `change`."""
+        parts = zip(
+            self._tensors,
+            self._parts(torch.from_numpy(start)),
+            self._parts(torch.from_numpy(change)),
+            strict=True,
+        )
+        for tensor, before, part in parts:
+            torch.sub(tensor.to("cpu"), before, out=part)
+
+    def vector(self) -> Vector:
+        """The module's state as a new vector."""
+        vector = np.empty(self.size, np.float32)
+        self.write(vector)
+        return vector
+
+    def _parts(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        parts, offset = [], 0
+        for tensor in self._tensors:
+            size = tensor.numel()
+            parts.append(vector[offset : offset + size].view(tensor.shape))
+            offset += size
+        return parts
+
+
+def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int | None = None) -> nn.Module:
+    """A model of this shape; its initial weights follow `seed` and leave the global generator alone."""
+    with torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.manual_seed(seed)
+        module = factory(**hyperparameters)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"the model factory returned {type(module).__name__}, not a torch.nn.Module")
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            raise TypeError(f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32")
+    return module
+
+
+def shape_key(hyperparameters: Mapping[str, Any]) -> str:
+    """A canonical name for a model shape."""
+    return json.dumps(dict(hyperparameters), sort_keys=True)
+
+
+def check_update(update: Vector, size: int) -> str | None:
+    """Why an update must not be averaged, or None if it may."""
+    if update.shape != (size,):
+        return f"update of shape {tuple(update.shape)}, expected ({size},)"
+    # One pass without a temporary: the sum is finite only if every term is. Finite terms may
+    # overflow together, so a suspect is looked at in full.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = not math.isfinite(float(np.add.reduce(update)))
+    if suspect and not np.isfinite(update).all():
+        return "update is not finite"
+    return None

@@ -1,0 +1,193 @@
+"""Many local trainings of a tiny model at once, stacked with `torch.func.vmap`.
+
+Below some 100,000 parameters a single training spends its time on overheads, not arithmetic; stacked
+runs share them. Runs of a stack have the same batch size; shorter ones are padded with samples of
+weight zero, and leave the stack when they have taken all their steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedhpo.engine.flat import FlatModel, Vector
+from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.local import is_random
+from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
+from fedhpo.engine.score import ClientScores, per_client
+
+#: Models of at most this many parameters are stacked on a CPU; with larger ones the weights of a
+#: stack fall out of the cache, and a lean loop is faster.
+MOST_PARAMETERS = 60_000
+#: A stack of fewer runs than this is no gain.
+FEWEST_RUNS = 4
+#: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
+STACK_BYTES = 2_000_000
+MOST_RUNS = 64
+
+
+def can_stack(model: FlatModel, sample: Tensor, any_size: bool = False) -> bool:
+    """Whether runs of this model may be stacked: a fixed rule, never a timing, so that results repeat.
+
+    Recurrent layers do not stack; layers that draw random numbers, or keep statistics of a batch,
+    would mix the runs. What else `vmap` cannot do shows when a pair is tried on one sample.
+    """
+    if (
+        not model.parameters
+        or model.size != model.trainable_size
+        or not (any_size or model.size <= MOST_PARAMETERS)
+        or is_random(model.module)
+        or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
+        or any(True for _ in model.module.buffers())
+    ):
+        return False
+    pair = Stack(model, torch.from_numpy(np.stack([model.vector()] * 2)))
+    try:
+        with torch.no_grad():
+            pair.forward(torch.stack([sample, sample]))
+    except Exception:
+        return False
+    return True
+
+
+def stack_size(parameters: int) -> int:
+    """How many runs of a model of this size go into one stack."""
+    return max(FEWEST_RUNS, min(MOST_RUNS, STACK_BYTES // (12 * max(parameters, 1))))
+
+
+@dataclass(frozen=True)
+class StackedRun:
+    """One local training of a stack: its data, hyperparameters and generator."""
+
+    x: Tensor
+    y: Tensor
+    hyperparameters: Local
+    rng: np.random.Generator
+
+
+class Stack:
+    """A stack of models with the same shape, one row of `weights` each."""
+
+    def __init__(self, model: FlatModel, weights: Tensor, loss: LossFunction | None = None) -> None:
+        self.weights = weights
+        self._model = model
+        self._loss = loss
+        self._forward = torch.func.vmap(self._call)
+
+    def _call(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        output: Tensor = torch.func.functional_call(self._model.module, parameters, (x,))
+        return output
+
+    def _parameters(self, rows: int) -> dict[str, Tensor]:
+        named, offset = {}, 0
+        for name, tensor in self._model.trainable.items():
+            part = self.weights[:rows, offset : offset + tensor.numel()]
+            named[name] = part.reshape(rows, *tensor.shape)
+            offset += tensor.numel()
+        return named
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each model's output for its own inputs."""
+        return self._forward(self._parameters(len(x)), x)
+
+    def train(self, runs: Sequence[StackedRun]) -> None:
+        """Train every model of the stack, in place; runs are ordered longest first."""
+        self._model.module.train()
+        index, weight, steps = _batches(runs)
+        x, y = _padded([run.x for run in runs]), _padded([run.y for run in runs])
+        h = [run.hyperparameters for run in runs]
+        lr, momentum, decay, prox = (
+            torch.tensor([[getattr(one, name)] for one in h], dtype=torch.float32)
+            for name in ("lr", "momentum", "weight_decay", "prox")
+        )
+        start = self.weights.clone() if bool(prox.any()) else None
+        velocity = torch.zeros_like(self.weights)
+        for step in range(int(steps[0])):
+            active = int((steps > step).sum())
+            own = torch.arange(active)[:, None]
+            batch = index[:active, step]
+            parameters = {k: p.detach().requires_grad_() for k, p in self._parameters(active).items()}
+            output = self._forward(parameters, x[own, batch])
+            target = y[own, batch]
+            losses = sample_losses(output.flatten(0, 1), target.flatten(0, 1), self._loss)
+            total = (losses * weight[:active, step].flatten()).sum()
+            gradients = torch.autograd.grad(total, list(parameters.values()))
+            gradient = torch.cat([g.reshape(active, -1) for g in gradients], 1)
+            now = self.weights[:active]
+            gradient.addcmul_(now, decay[:active])
+            if start is not None:
+                gradient.addcmul_(now - start[:active], prox[:active])
+            v = velocity[:active]
+            v.mul_(momentum[:active]).add_(gradient)
+            now.addcmul_(v, lr[:active], value=-1)
+
+    def score(self, xs: list[Tensor], ys: list[Tensor]) -> ClientScores:
+        """Score each model of the stack on its own rows."""
+        self._model.module.eval()
+        sizes = np.array([len(y) for y in ys])
+        longest = int(sizes.max(initial=0))
+        if longest == 0:
+            return per_client(np.empty((3, 0)), sizes)
+        x, y = _padded(xs), _padded(ys)
+        with torch.no_grad():
+            output = self.forward(x)
+            sums = torch.stack(sample_sums(output.flatten(0, 1), y.flatten(0, 1), self._loss))
+        own = (torch.arange(longest)[None] < torch.from_numpy(sizes)[:, None]).flatten()
+        return per_client(sums[:, own].double().numpy(), sizes)
+
+
+def _batches(runs: Sequence[StackedRun]) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+    """Row indices (run, step, sample), the weight of each sample, and each run's number of steps."""
+    size = runs[0].hyperparameters.batch_size
+    width = min(size, max(len(run.x) for run in runs))
+    steps = np.array([run.hyperparameters.steps(len(run.x)) for run in runs])
+    index = np.zeros((len(runs), int(steps[0]), width), np.int64)
+    weight = np.zeros(index.shape, np.float32)
+    for i, run in enumerate(runs):
+        rows, per_epoch = len(run.x), math.ceil(len(run.x) / size)
+        for epoch in range(run.hyperparameters.epochs):
+            order = run.rng.permutation(rows)
+            for k in range(per_epoch):
+                batch = order[k * size : (k + 1) * size]
+                step = epoch * per_epoch + k
+                index[i, step, : len(batch)] = batch
+                weight[i, step, : len(batch)] = 1 / len(batch)
+    return torch.from_numpy(index), torch.from_numpy(weight), steps
+
+
+def _padded(tensors: list[Tensor]) -> Tensor:
+    longest = max(len(t) for t in tensors)
+    out = tensors[0].new_zeros((len(tensors), longest, *tensors[0].shape[1:]))
+    for i, tensor in enumerate(tensors):
+        out[i, : len(tensor)] = tensor
+    return out
+
+
+def stacks(sizes: Sequence[tuple[int, int]], parameters: int) -> list[list[int]]:
+    """Deal runs, given as (batch size, steps), into stacks; runs in none of them train alone.
+
+    Stacks follow the work alone: the same runs make the same stacks on any number of workers.
+
+    >>> stacks([(8, 5), (8, 9), (16, 1), (8, 5), (8, 7)], parameters=1000)
+    [[1, 4, 0, 3]]
+    """
+    most = stack_size(parameters)
+    found = []
+    for batch in sorted({size for size, _ in sizes}):
+        members = sorted((i for i, s in enumerate(sizes) if s[0] == batch), key=lambda i: (-sizes[i][1], i))
+        count = math.ceil(len(members) / most)
+        bounds = np.linspace(0, len(members), count + 1).astype(int)
+        chunks = [members[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        found += [chunk for chunk in chunks if len(chunk) >= FEWEST_RUNS]
+    return found
+
+
+def stack_weights(starts: Sequence[Vector]) -> Tensor:
+    """Start vectors as the rows of a stack."""
+    return torch.from_numpy(np.stack(starts))

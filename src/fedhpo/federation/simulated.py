@@ -1,0 +1,597 @@
+"""The simulated federation: clients in this machine's memory, local training on all its cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fedhpo.data import FederatedData
+from fedhpo.engine import flat
+from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainFunction, TrainTask
+from fedhpo.engine.factory import model_factory
+from fedhpo.engine.flat import FlatModel, ModelFactory, Vector, check_update
+from fedhpo.engine.hyperparameters import Local, parse
+from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.pool import (
+    Done,
+    InlinePool,
+    Order,
+    Pool,
+    ProcessPool,
+    ThreadPool,
+    WorkersUnavailable,
+    cores,
+    refuse_in_worker,
+)
+from fedhpo.engine.server import OPTIMISERS, Aggregate, Aggregation, FedAvg, server_optimiser
+from fedhpo.engine.stacked import can_stack, stacks
+from fedhpo.engine.streams import derive, stream
+from fedhpo.errors import InputError
+from fedhpo.federation import protocol
+from fedhpo.federation.fine_tune import FineTune
+from fedhpo.federation.protocol import (
+    AFTER,
+    BEFORE,
+    Answer,
+    Cost,
+    Federation,
+    Ints,
+    Query,
+    RoundReport,
+    Scores,
+    SplitName,
+    Status,
+    TrialError,
+    TrialState,
+    Work,
+)
+
+#: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
+_ROWS_PER_TASK = 2048
+#: What a client sends back of an evaluation: loss, accuracy and size.
+_SCORE_BYTES = 24
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A model in training. Immutable: a round makes a new one, so saving never has to copy."""
+
+    shape: str
+    seed: int
+    weights: Vector
+    memory: Mapping[str, Vector] = field(default_factory=dict)
+    round: int = 0
+    calls: int = 0
+
+
+@dataclass(eq=False)
+class _Round:
+    """A round under way. Updates are added in `sequence`, whatever order they come in."""
+
+    work: Work
+    trial: _Trial
+    optimiser: FedAvg
+    sequence: deque[int]
+    aggregate: Aggregate
+    results: list[JobResult | None]
+    status: NDArray[np.int8]
+    reasons: dict[int, str] = field(default_factory=dict)
+    waiting: dict[int, tuple[JobResult, Vector | None, Callable[[], None]]] = field(default_factory=dict)
+
+    def take(self, member: int, result: JobResult, update: Vector | None, release: Callable[[], None]) -> None:
+        """A member's result; what is next in the sequence is added up and its memory given back."""
+        self.waiting[member] = result, update, release
+        while self.sequence and self.sequence[0] in self.waiting:
+            member = self.sequence.popleft()
+            result, update, release = self.waiting.pop(member)
+            problem = result.failure
+            if not problem:
+                assert update is not None
+                problem = check_update(update, len(self.trial.weights)) or ""
+            if problem:
+                self.status[member], self.reasons[member] = Status.FAILED, problem
+            else:
+                assert update is not None
+                self.aggregate.add(update, result.train_size)
+            self.results[member] = result
+            release()
+
+
+class SimulatedFederation(Federation):
+    """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
+
+    def __init__(
+        self,
+        model: ModelFactory,
+        data: FederatedData,
+        *,
+        server: str = "fedavg",
+        aggregation: Aggregation | None = None,
+        loss: LossFunction | None = None,
+        train: TrainFunction | None = None,
+        workers: int | None = None,
+        device: str = "cpu",
+        stacking: bool = True,
+        missing: float = 0.0,
+    ) -> None:
+        refuse_in_worker()
+        if workers is not None and workers < 0:
+            raise InputError(f"workers must be at least 0, not {workers}")
+        if not 0 <= missing <= 1:
+            raise InputError(f"missing must be a probability, not {missing!r}")
+        OPTIMISERS[server]  # an unknown name is an error here, not in the first round
+        self._setup = Setup(model, data, loss, train, device)
+        self._server = server
+        self._aggregation = aggregation or Aggregation()
+        self._workers = cores() if workers is None else workers
+        self._stacking = stacking
+        self._missing = missing
+        self._pool: Pool | None = None
+        self._note = ""
+        self._trials: dict[int, _Trial] = {}
+        self._shapes: dict[str, tuple[int, int, bool]] = {}
+        self._rounds: dict[int, _Round] = {}
+        self._running: dict[Order, list[tuple[_Round, int]]] = {}
+        self._train_sizes = data.train.sizes
+        self.train_clients = data.train_clients
+        self.validation_clients = data.validation_clients
+        self.test_clients = data.test_clients
+        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.QUERY, protocol.REPEATABLE}
+        if len(np.intersect1d(self.train_clients, self.validation_clients)):
+            able.add(protocol.SCORES_IN_ROUND)
+        self.capabilities = frozenset(able)
+
+    # Trials
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        if trial in self._trials:
+            raise TrialError(f"trial {trial} has been started already")
+        try:
+            module = flat.build(self._setup.factory, model, derive(seed, "model"))
+        except InputError:
+            raise
+        except TypeError as error:
+            raise InputError(f"the model cannot be built with {dict(model)}: {error}") from error
+        flat_model = FlatModel(module)
+        shape = flat.shape_key(model)
+        if shape not in self._shapes:
+            self._inspect(shape, flat_model)
+        self._trials[trial] = _Trial(shape, seed, flat_model.vector())
+
+    def _inspect(self, shape: str, model: FlatModel) -> None:
+        """What planning must know of a model shape: its sizes, and whether its runs may be stacked."""
+        if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.module.modules()):
+            warnings.warn(
+                "the model has BatchNorm layers: averaging their statistics over clients with different "
+                "data is not meaningful; GroupNorm is the usual choice in federated learning",
+                stacklevel=4,
+            )
+        stacked = self._stacking and self._setup.train is None
+        if stacked:
+            executor = Executor(self._setup)
+            sample = executor.view.gather(self._setup.data.train.indices[:1])[0]
+            stacked = can_stack(executor.model(shape)[0], sample, any_size=self._setup.device != "cpu")
+        self._shapes[shape] = model.size, model.trainable_size, stacked
+
+    def fork(self, source: int, target: int) -> None:
+        origin, copy = self._trial(source), self._trial(target)
+        if origin.shape != copy.shape:
+            raise InputError(
+                f"trial {target} cannot become a copy of trial {source}: "
+                f"its model has another shape ({copy.shape}, not {origin.shape})"
+            )
+        self._idle(source, target)
+        self._trials[target] = replace(
+            copy, weights=origin.weights, memory=origin.memory, round=origin.round
+        )
+
+    def stop(self, trial: int) -> None:
+        self._trial(trial)
+        self._idle(trial)
+        del self._trials[trial]
+
+    @property
+    def trials(self) -> Sequence[int]:
+        return sorted(self._trials)
+
+    def _trial(self, trial: int) -> _Trial:
+        if trial not in self._trials:
+            raise TrialError(f"trial {trial} is not there: it was not started, or was stopped")
+        return self._trials[trial]
+
+    def _idle(self, *trials: int) -> None:
+        for trial in trials:
+            if trial in self._rounds:
+                raise TrialError(f"trial {trial} is in the middle of a round")
+
+    # Rounds
+
+    def submit(self, work: Work) -> None:
+        self._plan([work])
+
+    def round(self, work: Sequence[Work]) -> list[RoundReport]:
+        self._plan(work)
+        return [self.next_done(piece.trial) for piece in work]
+
+    def _plan(self, works: Sequence[Work]) -> None:
+        """Turn rounds into tasks: members in order of length, alone or in stacks."""
+        rounds = [self._begin(work) for work in works]
+        stackable: dict[str, list[tuple[_Round, int, Job]]] = {}
+        alone: list[tuple[_Round, int, Job]] = []
+        for one in rounds:
+            stacked = self._shapes[one.trial.shape][2] and not isinstance(one.work.client, protocol.ClientSide)
+            target = stackable.setdefault(one.trial.shape, []) if stacked else alone
+            for member in one.sequence:
+                job = Job(
+                    int(one.work.cohort[member]),
+                    0,
+                    one.work.config_of(member) if stacked or self._plain(one.work) else one.work.client,
+                    (one.trial.seed, one.trial.calls),
+                    one.trial.round,
+                )
+                target.append((one, member, job))
+        for shape, members in stackable.items():
+            alone += self._submit_stacks(shape, members)
+        for one, member, job in alone:
+            task = TrainTask(one.trial.shape, (job,), one.work.scores)
+            order = Order(task, [one.trial.weights], (1, len(one.trial.weights)))
+            self._running[order] = [(one, member)]
+            self._workforce.submit(order)
+        self._rounds.update({one.work.trial: one for one in rounds})
+
+    @staticmethod
+    def _plain(work: Work) -> bool:
+        return not isinstance(work.client, protocol.ClientSide)
+
+    def _submit_stacks(
+        self, shape: str, members: list[tuple[_Round, int, Job]]
+    ) -> list[tuple[_Round, int, Job]]:
+        """Submit what can be stacked; the rest comes back."""
+        sizes = []
+        for _, _, job in members:
+            h = parse(Local, "client", job.config)
+            sizes.append((h.batch_size, h.steps(int(self._train_sizes[job.client]))))
+        left = dict(enumerate(members))
+        scores = {i: one.work.scores for i, (one, _, _) in left.items()}
+        for stack in stacks(sizes, self._shapes[shape][0]):
+            if len({scores[i] for i in stack}) > 1:
+                continue
+            chosen = [left.pop(i) for i in stack]
+            jobs = tuple(replace(job, start=i) for i, (_, _, job) in enumerate(chosen))
+            weights = [one.trial.weights for one, _, _ in chosen]
+            order = Order(
+                TrainTask(shape, jobs, scores[stack[0]], stacked=True), weights, (len(jobs), len(weights[0]))
+            )
+            self._running[order] = [(one, member) for one, member, _ in chosen]
+            self._workforce.submit(order)
+        return list(left.values())
+
+    def _begin(self, work: Work) -> _Round:
+        trial = self._trial(work.trial)
+        self._idle(work.trial)
+        sizes = self._train_sizes
+        for client in work.cohort:
+            if not 0 <= client < len(sizes) or not sizes[client]:
+                raise InputError(f"client {client} cannot train: it is not there, or has no training data")
+        if self._plain(work) and self._setup.train is None:
+            epochs = [parse(Local, "client", work.config_of(i)).epochs for i in range(len(work.cohort))]
+        else:
+            epochs = [1] * len(work.cohort)
+        status = np.zeros(len(work.cohort), np.int8)
+        if self._missing:
+            gone = stream(trial.seed, "missing", trial.calls).random(len(status)) < self._missing
+            status[gone] = Status.MISSING
+        length = np.array(epochs) * sizes[np.array(work.cohort)]
+        longest_first = [int(i) for i in np.argsort(-length, kind="stable") if status[i] == Status.OK]
+        return _Round(
+            work,
+            trial,
+            server_optimiser(self._server, work.server),
+            deque(longest_first),
+            self._aggregation.start(),
+            [None] * len(work.cohort),
+            status,
+            {int(i): "no reply" for i in np.flatnonzero(status == Status.MISSING)},
+        )
+
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        if not self._rounds or (trial is not None and trial not in self._rounds):
+            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        while True:
+            for number, one in self._rounds.items():
+                if not one.sequence and trial in (None, number):
+                    del self._rounds[number]
+                    return self._end(one)
+            self._collect(self._workforce.next())
+
+    def _collect(self, done: Done) -> None:
+        members = self._running.pop(done.order)
+        last = len(members) - 1
+        for i, (one, member) in enumerate(members):
+            result = JobResult(failure=done.failure) if done.failure else done.value[i]
+            update = None if done.output is None or done.failure else done.output[i]
+            if last and update is not None:  # a row of a stack: small, and the stack is released as a whole
+                update = update.copy()
+            one.take(member, result, update, done.release if i == last else lambda: None)
+
+    def _end(self, one: _Round) -> RoundReport:
+        work, trial = one.work, one.trial
+        ok = one.status == Status.OK
+        applied = int(ok.sum()) >= work.minimum
+        size = len(trial.weights)
+        if applied:
+            change = one.aggregate.mean()
+            trainable = self._shapes[trial.shape][1]
+            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            weights = trial.weights + np.concatenate([step, change[trainable:]])
+            trial = replace(trial, weights=weights, memory=memory, round=trial.round + 1)
+        self._trials[work.trial] = replace(trial, calls=trial.calls + 1)
+        results = [r if r is not None and good else JobResult() for r, good in zip(one.results, ok, strict=True)]
+
+        def column(name: str, kind: type) -> NDArray[Any]:
+            return np.array([getattr(result, name) for result in results], kind)
+
+        return RoundReport(
+            work.trial,
+            trial.round,
+            applied,
+            np.array(work.cohort, np.int64),
+            one.status,
+            column("train_size", np.int64),
+            column("validation_size", np.int64),
+            column("loss_before", np.float64),
+            column("loss_after", np.float64),
+            column("accuracy_before", np.float64),
+            column("accuracy_after", np.float64),
+            dict(sorted(one.reasons.items())),
+            Cost(
+                rounds=1,
+                client_rounds=len(ok),
+                bytes_down=4 * size * len(ok),
+                bytes_up=4 * size * int(ok.sum()),
+                samples=sum(r.samples for r in one.results if r is not None),
+            ),
+        )
+
+    # Scores and queries
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        self._idle(*trials)
+        chosen = self._known_clients(clients)
+        sizes = getattr(self._setup.data, split).sizes[chosen]
+        bounds = np.unique(np.cumsum(sizes) // _ROWS_PER_TASK, return_index=True)[1].tolist()
+        chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
+        orders: dict[Order, tuple[int, slice]] = {}
+        loss, accuracy = np.full((2, len(trials), len(chosen)), np.nan)
+        status = np.zeros((len(trials), len(chosen)), np.int8)
+        reasons: list[dict[int, str]] = [{} for _ in trials]
+        for i, trial in enumerate(self._trial(number) for number in trials):
+            for begin, end in chunks:
+                order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])
+                orders[order] = i, slice(begin, end)
+                self._workforce.submit(order)
+        while orders:
+            done = self._workforce.next()
+            if done.order not in orders:
+                self._collect(done)
+                continue
+            i, where = orders.pop(done.order)
+            if done.failure:
+                status[i, where] = Status.FAILED
+                reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
+            else:
+                loss[i, where], accuracy[i, where] = done.value
+        return [
+            Scores(
+                number,
+                split,
+                chosen,
+                status[i],
+                sizes,
+                loss[i],
+                accuracy[i],
+                reasons[i],
+                Cost(
+                    evaluations=len(chosen),
+                    bytes_down=4 * len(self._trial(number).weights) * len(chosen),
+                    bytes_up=_SCORE_BYTES * len(chosen),
+                ),
+            )
+            for i, number in enumerate(trials)
+        ]
+
+    def _known_clients(self, clients: Sequence[int] | Ints) -> Ints:
+        chosen = np.asarray(clients, np.int64)
+        bad = chosen[(chosen < 0) | (chosen >= self._setup.data.clients)]
+        if len(bad):
+            raise InputError(f"client {bad[0]} is not there: clients are 0..{self._setup.data.clients - 1}")
+        return chosen
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        if not isinstance(task, FineTune):
+            raise InputError(f"a simulated federation answers the query {FineTune.name!r}, not {task.name!r}")
+        trial = self._trial(task.trial)
+        self._idle(task.trial)
+        if self._setup.train is None:
+            parse(Local, "client", task.client)
+        chosen = [int(c) for c in self._known_clients(clients)]
+        orders = {}
+        for client in chosen:
+            job = Job(client, 0, task.client, (derive(trial.seed, "fine-tune"), trial.calls), trial.round)
+            order = Order(TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.weights])
+            orders[order] = client
+            self._workforce.submit(order)
+        answers = {}
+        cost = Cost(bytes_down=4 * len(trial.weights), bytes_up=2 * _SCORE_BYTES, evaluations=2)
+        while orders:
+            done = self._workforce.next()
+            if done.order not in orders:
+                self._collect(done)
+                continue
+            client = orders.pop(done.order)
+            result = JobResult(failure=done.failure) if done.failure else done.value[0]
+            if result.failure:
+                answers[client] = Answer(client, Status.FAILED, reason=result.failure, cost=cost)
+                continue
+            names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
+            content = {"size": result.validation_size} | {name: getattr(result, name) for name in names}
+            answers[client] = Answer(
+                client, Status.OK, content, cost=replace(cost, samples=result.samples)
+            )
+        return [answers[client] for client in chosen]
+
+    # State
+
+    def state(self, trial: int) -> TrialState:
+        one = self._trial(trial)
+        arrays = {"weights": one.weights} | {f"server.{name}": v for name, v in one.memory.items()}
+        facts = {"shape": one.shape, "seed": one.seed, "round": one.round, "calls": one.calls}
+        return TrialState(arrays, facts)
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        facts = dict(state.facts)
+        shape = facts["shape"]
+        if shape not in self._shapes:
+            self._inspect(shape, Executor(self._setup).model(shape)[0])
+        weights = state.arrays["weights"]
+        if weights.shape != (self._shapes[shape][0],):
+            raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
+        memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
+        self._trials[trial] = _Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
+
+    def model(self, trial: int) -> nn.Module:
+        """The trial's model as a module, for use outside the federation."""
+        import json
+
+        one = self._trial(trial)
+        model = FlatModel(flat.build(self._setup.factory, json.loads(one.shape)))
+        model.load(one.weights)
+        return model.module
+
+    def describe(self) -> dict[str, Any]:
+        sizes = [size for size, _, _ in self._shapes.values()]
+        return {
+            "runtime": "simulated",
+            "data": self._setup.data.name,
+            "clients": self._setup.data.clients,
+            "server": self._server,
+            "weighting": self._aggregation.weighting,
+            "aggregation": self._aggregation.rule,
+            "parameters": max(sizes, default=0),
+            "stacked": any(stacked for _, _, stacked in self._shapes.values()),
+            "workers": self._workers if self._pool is None else self._pool.workers,
+            "worker_kind": "not started" if self._pool is None else self._pool.kind,
+            "note": self._note,
+        }
+
+    @property
+    def pids(self) -> list[int]:
+        """The worker processes' ids, if there are any."""
+        return self._pool.pids if isinstance(self._pool, ProcessPool) else []
+
+    @property
+    def _workforce(self) -> Pool:
+        if self._pool is None:
+            self._pool = self._hire()
+        return self._pool
+
+    def _hire(self) -> Pool:
+        if self._workers == 0 or self._setup.device != "cpu":
+            return InlinePool(self._setup)
+        try:
+            return ProcessPool(self._setup, self._workers)
+        except WorkersUnavailable as error:
+            self._note = f"local training runs in threads, not processes: {error}"
+            warnings.warn(self._note, stacklevel=2)
+            return ThreadPool(self._setup, self._workers)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+        self._trials.clear()
+        self._rounds.clear()
+        self._running.clear()
+
+
+def simulate(
+    model: str | nn.Module | ModelFactory,
+    data: Any,
+    *,
+    server: str = "fedavg",
+    weighting: str = "size",
+    aggregation: str = "mean",
+    trim: float = 0.1,
+    clip_norm: float | None = None,
+    loss: LossFunction | None = None,
+    train: TrainFunction | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    stacking: bool = True,
+    missing: float = 0.0,
+) -> SimulatedFederation:
+    """A federation on this machine.
+
+    Parameters
+    ----------
+    model
+        A name from `fedhpo.models`, a callable that builds a `torch.nn.Module` (a class, say) and takes
+        the model's hyperparameters, if there are any, as keywords, or a module, whose weights are then
+        every trial's first.
+    data
+        A `fedhpo.data.FederatedData`, or what `fedhpo.data.from_clients` takes: for each client a pair of
+        arrays, or a `torch.utils.data.Dataset`.
+    server
+        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
+        named `optimiser` takes precedence.
+    weighting, aggregation, trim, clip_norm
+        How updates are put together; see `fedhpo.engine.server.Aggregation`.
+    loss
+        `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
+        float targets).
+    train
+        `train(model, data, hyperparameters, generator)` trains the module in place, instead of SGD;
+        `data.x` and `data.y` are the client's training tensors.
+    workers
+        Worker processes; None for one per core, 0 to train in this process.
+    device
+        "cpu", or a torch device such as "cuda" on which training then runs in this process.
+    stacking
+        Whether trainings of tiny models may be stacked.
+    missing
+        The probability that a client does not reply in a round.
+
+    Examples
+    --------
+    >>> import fedhpo as fh
+    >>> federation = fh.simulate("mlp", fh.load("digits", clients=10), workers=0)
+    >>> federation.start(0, model={}, seed=0)
+    >>> [report] = federation.round([fh.Work(trial=0, cohort=[1, 4, 7], client={"lr": 0.5})])
+    >>> report.round, report.status.tolist()
+    (1, [0, 0, 0])
+    """
+    if not isinstance(data, FederatedData):
+        from fedhpo.data import from_clients
+
+        data = from_clients(data)
+    return SimulatedFederation(
+        model_factory(model, data),
+        data,
+        server=server,
+        aggregation=Aggregation(weighting, aggregation, trim, clip_norm),
+        loss=loss,
+        train=train,
+        workers=workers,
+        device=device,
+        stacking=stacking,
+        missing=missing,
+    )

@@ -1,0 +1,53 @@
+"""A tuner is three choices: which trials train for how long, which configs to try, what clients get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedhpo.policies import ClientPolicy, Fixed
+from fedhpo.samplers import Random, Sampler
+from fedhpo.schedules import Schedule
+
+if TYPE_CHECKING:
+    from fedhpo.search import Search, Trial
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """`Schedule` x `Sampler` x `ClientPolicy`; every combination runs.
+
+    >>> from fedhpo.schedules import Halving
+    >>> Tuner(Halving(trials=9)).sampler
+    Random()
+    """
+
+    schedule: Schedule
+    sampler: Sampler = field(default_factory=Random)
+    policy: ClientPolicy = field(default_factory=Fixed)
+
+    name: ClassVar[str] = "tuner"
+    #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
+    number: ClassVar[int] = 1
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the federation must be able to do."""
+        return self.policy.needs
+
+    def run(self, search: Search) -> Trial:
+        """Tune; the best trial comes back."""
+        return self.schedule.run(search, self.sampler, self.policy)
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend."""
+        return self.schedule.rounds(search, self.sampler)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings, JSON-able."""
+        return {
+            "name": self.name,
+            "schedule": self.schedule.to_dict(),
+            "sampler": repr(self.sampler),
+            "policy": self.policy.to_dict(),
+        }

@@ -1,0 +1,53 @@
+"""Checks that the models share: of their hyperparameters, and of what is fed to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from fedhpo.errors import InputError
+
+
+def positive(name: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, found {value!r}")
+    return value
+
+
+def sizes(name: str, values: Any) -> tuple[int, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise InputError(f"{name} must be a list of whole numbers, found {values!r}")
+    return tuple(positive(name, value) for value in values)
+
+
+def rate(name: str, value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1:
+        raise InputError(f"{name} must be a number from 0 to below 1, found {value!r}")
+    return float(value)
+
+
+def image(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise InputError(f"{model} takes images of shape (channels, height, width), found shape {shape}")
+    return shape[0], shape[1], shape[2]
+
+
+class Input(nn.Module):
+    """The first layer: passes batches of samples of the right shape, and explains the others."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def forward(self, batch: Tensor) -> Tensor:
+        if tuple(batch.shape[1:]) != self.shape or batch.ndim == 0:
+            raise InputError(
+                f"the model takes batches of samples of shape {self.shape}, "
+                f"found a batch of shape {tuple(batch.shape)}"
+            )
+        return batch
+
+    def extra_repr(self) -> str:
+        return f"shape={self.shape}"

@@ -1,0 +1,158 @@
+"""What a tuning run comes to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.config import Config
+from fedhpo.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Table(Sequence[Mapping[str, Any]]):
+    """Rows of named values; prints as a table, and turns into a pandas frame where pandas is there.
+
+    >>> print(Table([{"trial": 0, "score": 0.5}, {"trial": 1, "score": 0.75}]))
+    trial  score
+        0    0.5
+        1   0.75
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = list(rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names, in order of appearance."""
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._rows)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame`."""
+        import pandas
+
+        return pandas.DataFrame(self._rows, columns=self.columns)
+
+    def __str__(self) -> str:
+        lines = [self.columns, *([_cell(row.get(name)) for name in self.columns] for row in self._rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+
+    def __repr__(self) -> str:
+        return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best config that was found, what it is worth, what it cost, and how it was found.
+
+    `facts` is what result.json holds; the attributes below read it.
+    """
+
+    facts: Mapping[str, Any] = field(repr=False)
+    history: Table = field(repr=False)
+    run: Path | None = None
+    model: nn.Module | None = field(default=None, repr=False)
+    #: Where the answer is a policy or a table rather than one config.
+    policy: Any = field(default=None, repr=False)
+
+    @property
+    def status(self) -> str:
+        """`finished`, or `stopped`: then the best so far is named, and the run can be resumed."""
+        return str(self.facts["status"])
+
+    @property
+    def best_config(self) -> Config:
+        """The best config."""
+        return Config.from_dict(self._best["config"])
+
+    @property
+    def best_score(self) -> float:
+        """Its validation score, in the objective's metric."""
+        value = self._best["validation"]["value"]
+        return math.nan if value is None else float(value)
+
+    @property
+    def test(self) -> Mapping[str, Any] | None:
+        """Loss and accuracy on test data, which no method ever sees; None if there is none."""
+        found: Mapping[str, Any] | None = self._best.get("test")
+        return found
+
+    @property
+    def gain(self) -> Mapping[str, Any] | None:
+        """How much better than the user's own config (trial 0), with its standard error."""
+        found: Mapping[str, Any] | None = self.facts.get("gain")
+        return found
+
+    @property
+    def cost(self) -> Mapping[str, Any]:
+        """What was spent."""
+        found: Mapping[str, Any] = self.facts["cost"]
+        return found
+
+    @property
+    def trials(self) -> Table:
+        """One row per trial: its config, how far it got, and its score."""
+        rows = []
+        for trial in self.facts["trials"]:
+            row = {name: trial[name] for name in ("trial", "status", "rounds", "score", "standard_error")}
+            rows.append(row | Config.from_dict(trial["config"]).flat())
+        return Table(rows)
+
+    @property
+    def _best(self) -> Mapping[str, Any]:
+        best = self.facts["best"]
+        if best is None:
+            raise InputError("the run was stopped before any trial was scored: resume it")
+        found: Mapping[str, Any] = best
+        return found
+
+    def export(self, to: str) -> str:
+        """The best config in another tool's form, to paste: "flower" or "json".
+
+        For Flower it is a part of `pyproject.toml`, whose keys a `ServerApp` reads as
+        `context.run_config["client.lr"]`.
+        """
+        if to == "json":
+            return json.dumps(self.best_config.to_dict(), indent=2)
+        if to != "flower":
+            raise unknown_name("export", to, ["flower", "json"])
+        lines = ["[tool.flwr.app.config]", f"num-server-rounds = {self._best['rounds']}"]
+        for name, value in self.best_config.flat().items():
+            lines.append(f"{name} = {json.dumps(value)}")
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        if self.facts["best"] is None:
+            return f"{self.status}: no trial was scored yet"
+        metric = self.facts["objective"]["metric"]
+        lines = [f"{self.status}: trial {self._best['trial']}, validation {metric} {self.best_score:.4f}"]
+        if self.test is not None and self.test["accuracy"] is not None:
+            lines.append(f"test accuracy {self.test['accuracy']:.4f}")
+        if self.gain is not None:
+            error = self.gain["standard_error"]
+            spread = "" if error is None or math.isnan(error) else f" +- {error:.4f}"
+            lines.append(f"gain over trial 0 at round {self.gain['round']}: {self.gain['value']:+.4f}{spread}")
+        lines.append(str(self.best_config))
+        return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""Reports, scores and answers as compact bytes, and back, exactly. Never pickle.
+
+A payload is a JSON header and raw little-endian columns. A column holds one field of all items of
+an event, one after the other: integers in the smallest type that holds them (consecutive ones as
+their first value only), floats in 4 bytes where that is exact, a column that all items share once.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.federation.protocol import Answer, Cost, RoundReport, Scores, Status
+from fedhpo.run.canonical import canonical
+
+Items = Sequence[RoundReport] | Sequence[Scores] | Sequence[Answer]
+
+_REPORT = {
+    "cohort": "<i8",
+    "status": "<i1",
+    "train_size": "<i8",
+    "validation_size": "<i8",
+    "loss_before": "<f8",
+    "loss_after": "<f8",
+    "accuracy_before": "<f8",
+    "accuracy_after": "<f8",
+}
+_SCORES = {"clients": "<i8", "status": "<i1", "size": "<i8", "loss": "<f8", "accuracy": "<f8"}
+_CONSECUTIVE = "consecutive"
+# Half a page of the database: less would not shorten the write, but the time counts.
+_WORTH_COMPRESSING = 2048
+
+
+def pack(items: Items) -> bytes:
+    """The items of one event, all of one kind, as a payload.
+
+    >>> unpack(pack([Answer(3, Status.OK, {"loss": float("inf")})]))[0].content
+    {'loss': inf}
+    """
+    untyped: Sequence[Any] = items
+    if items and isinstance(items[0], RoundReport):
+        facts = [[r.trial, r.round, bool(r.applied), *_extras(r)] for r in untyped]
+        return _pack_columns("reports", facts, items, _REPORT)
+    if items and isinstance(items[0], Scores):
+        facts = [[s.trial, s.split, *_extras(s)] for s in untyped]
+        return _pack_columns("scores", facts, items, _SCORES)
+    answers = [[a.client, int(a.status), a.content, a.reason, _cost(a.cost)] for a in untyped]
+    return _with_header({"kind": "answers", "items": answers}, b"")
+
+
+def unpack(payload: bytes) -> list[Any]:
+    """The items that `pack` was given."""
+    (length,) = struct.unpack_from("<I", payload)
+    header = json.loads(payload[4 : 4 + length])
+    if header["kind"] == "answers":
+        return [
+            Answer(c, Status(s), content, why, Cost(*cost)) for c, s, content, why, cost in header["items"]
+        ]
+    if header["kind"] == "reports":
+        columns = _columns(header, payload, 4 + length, _REPORT)
+        return [
+            RoundReport(trial, number, applied, **arrays, reasons=_reasons(why), cost=Cost(*cost))
+            for (trial, number, applied, why, cost), arrays in zip(header["items"], columns, strict=True)
+        ]
+    columns = _columns(header, payload, 4 + length, _SCORES)
+    return [
+        Scores(trial, split, **arrays, reasons=_reasons(why), cost=Cost(*cost))
+        for (trial, split, why, cost), arrays in zip(header["items"], columns, strict=True)
+    ]
+
+
+def squeeze(payload: bytes) -> bytes:
+    """The payload for the disk: compressed where that is smaller, and marked so."""
+    small = zlib.compress(payload, 1) if len(payload) > _WORTH_COMPRESSING else payload
+    return b"\x01" + small if len(small) < len(payload) else b"\x00" + payload
+
+
+def expand(stored: bytes) -> bytes:
+    """What `squeeze` was given."""
+    return zlib.decompress(stored[1:]) if stored[0] else stored[1:]
+
+
+def _extras(item: RoundReport | Scores) -> tuple[Any, ...]:
+    return [[int(c), text] for c, text in item.reasons.items()], _cost(item.cost)
+
+
+def _cost(cost: Cost) -> tuple[int, ...]:
+    """`dataclasses.astuple` without its deep copies, which cost more than all else here."""
+    return tuple(vars(cost).values())
+
+
+def _reasons(pairs: list[list[Any]]) -> dict[int, str]:
+    return {client: text for client, text in pairs}  # noqa: C416 (pairs are lists, for mypy)
+
+
+def _with_header(header: dict[str, Any], body: bytes) -> bytes:
+    text = canonical(header)
+    return struct.pack("<I", len(text)) + text + body
+
+
+def _pack_columns(kind: str, facts: list[Any], items: Sequence[Any], types: dict[str, str]) -> bytes:
+    lengths = [len(getattr(item, next(iter(types)))) for item in items]
+    specs, bodies = [], []
+    for name, dtype in types.items():
+        parts = [np.asarray(getattr(item, name), dtype=dtype) for item in items]
+        for part, length in zip(parts, lengths, strict=True):
+            if part.shape != (length,):
+                raise ValueError(f"{name} has shape {part.shape}, {next(iter(types))} has {length} entries")
+        alike = len(parts) > 1 and all(part.tobytes() == parts[0].tobytes() for part in parts[1:])
+        with np.errstate(over="ignore", under="ignore"):
+            spec, body = _narrow(parts[0] if alike or len(parts) == 1 else np.concatenate(parts))
+        specs.append([spec, alike])
+        bodies.append(body)
+    header = {"kind": kind, "items": facts, "lengths": lengths, "columns": specs}
+    return _with_header(header, b"".join(bodies))
+
+
+def _columns(header: Any, payload: bytes, offset: int, types: dict[str, str]) -> list[dict[str, Any]]:
+    """The arrays of each item, by field."""
+    lengths: list[int] = header["lengths"]
+    found: list[dict[str, Any]] = [{} for _ in lengths]
+    for (spec, alike), (name, dtype) in zip(header["columns"], types.items(), strict=True):
+        count = lengths[0] if alike else sum(lengths)
+        column, offset = _widen(spec, payload, offset, count, dtype)
+        begin = 0
+        for arrays, length in zip(found, lengths, strict=True):
+            # Items that share a column still own their arrays: a method may write into one.
+            arrays[name] = column.copy() if alike else column[begin : begin + length]
+            begin += length
+    return found
+
+
+def _narrow(column: NDArray[Any]) -> tuple[Any, bytes]:
+    """What the header says of a column, and its bytes, as few as hold it exactly."""
+    if column.dtype.kind == "f":
+        short = column.astype("<f4")
+        exact = short.astype("<f8").tobytes() == column.tobytes()
+        return ("<f4", short.tobytes()) if exact else ("<f8", column.tobytes())
+    if column.size == 0:
+        return "<i1", b""
+    low, high = int(column.min()), int(column.max())
+    if column.size > 2 and high - low == column.size - 1 and bool((np.diff(column) == 1).all()):
+        return [_CONSECUTIVE, low], b""
+    for dtype in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4"):
+        limits = np.iinfo(dtype)
+        if limits.min <= low and high <= limits.max:
+            return dtype, column.astype(dtype).tobytes()
+    return "<i8", column.astype("<i8").tobytes()
+
+
+def _widen(spec: Any, payload: bytes, offset: int, count: int, dtype: str) -> tuple[NDArray[Any], int]:
+    native = np.dtype(dtype).newbyteorder("=")
+    if isinstance(spec, list):
+        return np.arange(spec[1], spec[1] + count, dtype=native), offset
+    stored = np.dtype(spec)
+    column = np.frombuffer(payload, dtype=stored, count=count, offset=offset).astype(native)
+    return column, offset + count * stored.itemsize

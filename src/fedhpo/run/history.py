@@ -1,0 +1,67 @@
+"""The record as learning curves: readable without the method that made it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedhpo.federation.protocol import Cost, RoundReport, Scores, Status
+from fedhpo.run.codec import unpack
+from fedhpo.run.errors import RunError
+from fedhpo.run.record import Record
+
+_REPORTED = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
+_SCORED = ("loss", "accuracy")
+
+
+def history(record: Record) -> list[dict[str, Any]]:
+    """One row per trial and round (`kind` is "round") or evaluation ("evaluate"), in order.
+
+    A row holds event, kind, trial and round; the split of an evaluation; how many clients were ok,
+    failed and missing; means by size of the scores (None where there is none); and what the run had
+    spent when the event was over: costs, epsilon and wall time.
+    """
+    rows = []
+    cost, epsilon, seconds = Cost(), 0.0, 0.0
+    rounds: dict[int, int] = {}
+    for event in record.events():
+        cost, epsilon, seconds = cost + event.cost, epsilon + event.epsilon, seconds + event.seconds
+        if event.kind == "fork":  # the target takes over the round clock
+            forked = json.loads(event.call)
+            rounds[forked["target"]] = rounds.get(forked["source"], 0)
+        if event.kind not in ("round", "done", "evaluate"):
+            continue
+        spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
+        try:
+            items: Sequence[RoundReport | Scores] = unpack(event.result or b"")
+        except Exception as error:
+            raise RunError(f"the record {record.path} is damaged: event {event.number}: {error}") from error
+        for item in items:
+            if isinstance(item, RoundReport):
+                rounds[item.trial] = item.round
+            rows.append({"event": event.number, **_row(item, rounds.get(item.trial, 0)), **spent})
+    return rows
+
+
+def _row(item: RoundReport | Scores, number: int) -> dict[str, Any]:
+    trained = isinstance(item, RoundReport)
+    return {
+        "kind": "round" if trained else "evaluate",
+        "trial": item.trial,
+        "round": number,
+        "applied": item.applied if isinstance(item, RoundReport) else None,
+        "split": item.split if isinstance(item, Scores) else None,
+        **{status.name.lower(): int(np.sum(item.status == status)) for status in Status},
+        **{name: _mean(item, name) if trained else None for name in _REPORTED},
+        **{name: None if trained else _mean(item, name) for name in _SCORED},
+    }
+
+
+def _mean(item: RoundReport | Scores, score: str) -> float | None:
+    mean = item.mean(score)
+    return mean if math.isfinite(mean) else None

@@ -1,0 +1,46 @@
+"""What every sampler does.
+
+A sampler keeps no state: what it suggests follows from what was observed, what is pending, how many
+suggestions came before, and a generator. So a resumed run needs nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from fedhpo.config import Config
+from fedhpo.evaluation.objective import Score
+from fedhpo.space import Space
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A config and a score that it was seen to have; lower `score.rank_value` is better."""
+
+    trial: int
+    config: Config
+    score: Score
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Suggests configs."""
+
+    def suggest(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+    ) -> Config | None:
+        """The next config to try, or None if there is none left.
+
+        `asked` are all configs of the run so far, whether suggested here or given by the user.
+        """
+
+    def limit(self, space: Space) -> int | None:
+        """How many configs it could suggest at most; None for no limit."""

@@ -1,0 +1,34 @@
+"""Grid search: every combination of evenly spaced values, in the sampling scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedhpo.config import Config
+from fedhpo.samplers.base import Observation
+from fedhpo.space import Space
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination; `points` values of each continuous hyperparameter, or a number by name."""
+
+    points: int | Mapping[str, int] = 3
+
+    def suggest(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+    ) -> Config | None:
+        """The first config of the grid that was not tried yet."""
+        tried = set(asked)
+        return next((config for config in space.grid(self.points) if config not in tried), None)
+
+    def limit(self, space: Space) -> int | None:
+        """The size of the grid."""
+        return len(list(space.grid(self.points)))

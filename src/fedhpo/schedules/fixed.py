@@ -1,0 +1,67 @@
+"""The fixed schedule: every trial trains to the end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.errors import InputError
+
+if TYPE_CHECKING:
+    from fedhpo.policies import ClientPolicy
+    from fedhpo.samplers import Sampler
+    from fedhpo.search import Search, Trial
+
+
+@dataclass(frozen=True)
+class FixedLength:
+    """`trials` trials of full length, `side_by_side` at a time; as many as the total pays for by default.
+
+    A sampler that learns from scores needs a small `side_by_side`: trials that are started together
+    know nothing of each other.
+    """
+
+    trials: int | None = None
+    side_by_side: int = 32
+
+    def __post_init__(self) -> None:
+        if self.trials is not None and self.trials < 1:
+            raise InputError(f"trials must be at least 1, not {self.trials}")
+        if self.side_by_side < 1:
+            raise InputError(f"side_by_side must be at least 1, not {self.side_by_side}")
+
+    def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
+        """Train all trials, score each once at its end, take the best."""
+        left = self._count(search, sampler)
+        while left:
+            trials = search.start(min(left, self.side_by_side), sampler, policy)
+            if not trials:
+                break
+            left -= len(trials)
+            search.train(trials, search.rounds)
+            search.evaluate(trials)
+            search.finish(trials)
+        return search.best()
+
+    def _count(self, search: Search, sampler: Sampler) -> int:
+        affordable = search.total // search.rounds
+        if affordable < 1:
+            raise InputError(
+                f"a total of {search.total} rounds does not pay for one training of {search.rounds}"
+            )
+        wanted = affordable if self.trials is None else self.trials
+        if wanted > affordable:
+            raise InputError(
+                f"{wanted} trials of {search.rounds} rounds need a total of {wanted * search.rounds} rounds, "
+                f"not {search.total}"
+            )
+        limit = sampler.limit(search.space)
+        return wanted if limit is None else min(wanted, search.distinct(limit))
+
+    def rounds(self, search: Search, sampler: Sampler) -> int:
+        """Number of trials times their length."""
+        return self._count(search, sampler) * search.rounds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings."""
+        return {"name": "fixed", **asdict(self)}

@@ -1,0 +1,124 @@
+"""Synchronous successive halving (Jamieson and Talwalkar, 2016), within a total of rounds.
+
+Trials of a rung train side by side and are scored together; the best `1/rate` of them go on. A rung is
+an explicit set of trials, so that another rule may choose from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.errors import InputError
+
+if TYPE_CHECKING:
+    from fedhpo.policies import ClientPolicy
+    from fedhpo.samplers import Sampler
+    from fedhpo.search import Search, Trial
+
+
+def rung_sizes(trials: int, rate: int, eliminations: int | None) -> list[int]:
+    """How many trials each rung holds: a `1/rate` part of the one before, until one is left.
+
+    >>> rung_sizes(27, 3, None), rung_sizes(10, 3, 1)
+    ([27, 9, 3, 1], [10, 3])
+    """
+    sizes = [trials]
+    while sizes[-1] > 1 and (eliminations is None or len(sizes) <= eliminations):
+        sizes.append(max(1, sizes[-1] // rate))
+    return sizes
+
+
+def halving_rungs(rounds: int, total: int, sizes: list[int]) -> list[int]:
+    """The rounds at which each rung ends, so that all of them together spend `total` if integers allow.
+
+    The rungs before the last are equally long, but for what does not divide evenly, which goes to the
+    earliest rungs that can take it. Raises `InputError` where the total does not pay for one round a rung.
+
+    >>> halving_rungs(800, 4000, [27, 9, 3, 1])
+    [89, 177, 268, 800]
+    """
+    # Per round of a rung, what its trials cost beyond those that train to the end anyway.
+    extra = [size - sizes[-1] for size in sizes[:-1]]
+    left = total - sizes[-1] * rounds
+    if left < sum(extra) or rounds < len(sizes):
+        least = sizes[-1] * max(rounds, len(sizes)) + sum(extra)
+        raise InputError(
+            f"{' -> '.join(map(str, sizes))} trials with a last training of {rounds} rounds need a total of at "
+            f"least {least} rounds" + (f" and rounds of at least {len(sizes)}" if rounds < len(sizes) else "")
+            + f", not {total}; fewer trials need less"
+        )
+    if not extra:
+        return [rounds]
+    step, left = divmod(left, sum(extra))
+    # No rung may reach the end of the training before the last one does.
+    longest = rounds // len(sizes) if step * len(extra) >= rounds else None
+    ends, end = [], 0
+    for cost in extra:
+        length = step
+        if longest is None:
+            more = min(left // cost, rounds - 1 - end - length) if cost else 0
+            length, left = length + max(0, more), left - max(0, more) * cost
+        else:
+            length = longest
+        end += length
+        ends.append(end)
+    return [*ends, rounds]
+
+
+def cost_of(ends: list[int], sizes: list[int]) -> int:
+    """The rounds that all rungs spend together.
+
+    >>> cost_of([89, 177, 268, 800], [27, 9, 3, 1])
+    4000
+    """
+    return sum(n * (end - start) for n, end, start in zip(sizes, ends, [0, *ends[:-1]], strict=True))
+
+
+@dataclass(frozen=True)
+class Halving:
+    """`trials` trials, of which `1/rate` survive each elimination, until one is left.
+
+    With `eliminations` it stops earlier, and the last rung holds several trials.
+    """
+
+    trials: int = 27
+    rate: int = 3
+    eliminations: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials < 1:
+            raise InputError(f"trials must be at least 1, not {self.trials}")
+        if self.rate < 2:
+            raise InputError(f"rate must be at least 2, not {self.rate}")
+        if self.eliminations is not None and self.eliminations < 0:
+            raise InputError(f"eliminations must be at least 0, not {self.eliminations}")
+
+    def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
+        """Rung by rung: train, score, keep the best."""
+        sizes, ends = self._plan(search, sampler)
+        rung = search.start(sizes[0], sampler, policy)
+        for end, survivors in zip(ends, [*sizes[1:], 0], strict=True):
+            search.train(rung, end)
+            search.evaluate(rung)
+            if survivors:
+                kept = search.top(rung, survivors)
+                search.eliminate([trial for trial in rung if trial not in kept])
+                rung = kept
+        search.finish(rung)
+        return search.best(rung)
+
+    def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
+        limit = sampler.limit(search.space)
+        trials = self.trials if limit is None else min(self.trials, search.distinct(limit))
+        sizes = rung_sizes(trials, self.rate, self.eliminations)
+        return sizes, halving_rungs(search.rounds, search.total, sizes)
+
+    def rounds(self, search: Search, sampler: Sampler) -> int:
+        """What the rungs spend together."""
+        sizes, ends = self._plan(search, sampler)
+        return cost_of(ends, sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings."""
+        return {"name": "halving", **asdict(self)}

@@ -1,0 +1,133 @@
+"""Spaces as the tables of a study file (TOML) or of JSON; `Space.from_dict` shows the form."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from fedhpo.config import SCOPES
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.space._continuous import Float
+from fedhpo.space._discrete import Choice, Int, Ordinal
+from fedhpo.space._hyperparameter import Hyperparameter
+
+KINDS: dict[str, type[Hyperparameter]] = {"float": Float, "int": Int, "choice": Choice, "ordinal": Ordinal}
+RANGE = ("low", "high", "log", "default", "when", "type")
+KEYS: dict[str, tuple[str, ...]] = {
+    "float": RANGE,
+    "int": RANGE,
+    "choice": ("choices", "default", "when", "type"),
+    "ordinal": ("values", "choices", "default", "when", "type"),
+}
+ALL_KEYS = ("low", "high", "log", "choices", "values", "value", "default", "when", "type")
+
+
+def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
+    """The arguments of `Space` from tables by scope."""
+    _check_table(data, path)
+    for scope in data:
+        if scope not in SCOPES:
+            raise InputError(f"{path}: {unknown_name('scope', scope, SCOPES)}")
+        _check_table(data[scope], f"{path}.{scope}")
+    return {
+        scope: {key: _read_one(value, f"{path}.{scope}.{key}") for key, value in table.items()}
+        for scope, table in data.items()
+    }
+
+
+def _check_table(value: Any, path: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{path} must be a table, found {value!r}")
+
+
+def _read_one(value: Any, path: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        raise InputError(
+            f"{path} is a list; write {{ choices = [...] }} to tune it or {{ value = [...] }} to fix it"
+        )
+    if not isinstance(value, Mapping):
+        return value
+    for key in value:
+        if key not in ALL_KEYS:
+            raise InputError(f"{path}: {unknown_name('key', key, ALL_KEYS)}")
+    if "value" in value:
+        if len(value) > 1:
+            raise InputError(f"{path}: 'value' fixes it and stands alone, found {', '.join(value)}")
+        return value["value"]
+    kind = _kind(value, path)
+    for key in value:
+        if key not in KEYS[kind]:
+            raise InputError(f"{path}: {kind!r} has no key {key!r}; known: {', '.join(KEYS[kind])}")
+    arguments = {key: item for key, item in value.items() if key != "type"}
+    if kind in ("choice", "ordinal"):
+        listed = [key for key in ("values", "choices") if key in arguments]
+        if len(listed) != 1:
+            raise InputError(f"{path}: {kind!r} needs one list, 'choices' or 'values', found {listed}")
+        arguments["options" if kind == "choice" else "values"] = arguments.pop(listed[0])
+    else:
+        for key in ("low", "high"):
+            if key not in arguments:
+                raise InputError(f"{path}: {kind!r} needs {key!r}, found only {', '.join(value)}")
+    try:
+        return KINDS[kind](**arguments)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _kind(table: Mapping[str, Any], path: str) -> str:
+    if "type" in table:
+        if table["type"] not in KINDS:
+            raise InputError(f"{path}: {unknown_name('type', table['type'], KINDS)}")
+        return str(table["type"])
+    if "values" in table:
+        return "ordinal"
+    if "choices" in table:
+        return "ordinal" if _increasing(table["choices"]) else "choice"
+    if "low" in table or "high" in table:
+        return "int" if all(type(table.get(key)) is int for key in ("low", "high")) else "float"
+    raise InputError(f"{path}: needs 'low' and 'high', 'choices', 'values' or 'value', found {dict(table)!r}")
+
+
+def _increasing(choices: Any) -> bool:
+    """Numbers in strictly increasing order have an order of their own."""
+    if not isinstance(choices, (list, tuple)) or len(choices) < 2:
+        return False
+    if not all(type(choice) in (int, float) for choice in choices):
+        return False
+    return all(a < b for a, b in itertools.pairwise(choices))
+
+
+def write(scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The inverse of `read`; empty scopes are left out."""
+    return {
+        scope: {key: _write_one(value) for key, value in table.items()}
+        for scope, table in scopes.items()
+        if table
+    }
+
+
+def _write_one(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {"value": _plain(value)}
+    if not isinstance(value, Hyperparameter):
+        return value
+    table: dict[str, Any]
+    if isinstance(value, (Float, Int)):
+        table = {"type": "float" if isinstance(value, Float) else "int", "low": value.low, "high": value.high}
+        if value.log:
+            table["log"] = True
+    elif isinstance(value, Ordinal):
+        table = {"type": "ordinal", "values": _plain(value.values)}
+    else:
+        assert isinstance(value, Choice)
+        table = {"type": "choice", "choices": _plain(value.options)}
+    if value.default is not None:
+        table["default"] = _plain(value.default)
+    if value.when:
+        table["when"] = {name: _plain(allowed) for name, allowed in value.when.items()}
+    return table
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,430 @@
+"""`Space`: hyperparameters in scopes, the conditions between them, and the configs it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedhpo.config import SCOPES, Config, Frozen, check_key, frozen_value
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.space import _form, _grid, _moves
+from fedhpo.space._hyperparameter import Hyperparameter
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A hyperparameter at its place in the unit cube, with its condition ready to be asked."""
+
+    index: int
+    name: str
+    scope: str
+    hyperparameter: Hyperparameter
+    condition: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def active(self, values: Mapping[str, Any]) -> bool:
+        """Whether `values`, which hold this one's parents where they are active, make it active."""
+        return all(parent in values and values[parent] in allowed for parent, allowed in self.condition)
+
+
+class Space:
+    """Named hyperparameters by scope; a bare value is fixed. Immutable.
+
+    >>> from fedhpo.space import Choice, Float
+    >>> space = Space(
+    ...     client={"C": Float(0.1, 10, log=True, when={"model.algorithm": "svm"}), "epochs": 1},
+    ...     model={"algorithm": Choice(["forest", "svm"])},
+    ... )
+    >>> space.default()
+    Config(client={'epochs': 1}, model={'algorithm': 'forest'})
+    >>> space.complete({"model": {"algorithm": "svm"}})
+    Config(client={'C': 1.0, 'epochs': 1}, model={'algorithm': 'svm'})
+
+    Attributes:
+        names: full names ("client.lr") of the hyperparameters, the order of the unit cube
+        hyperparameters: the hyperparameter of each name
+        fixed: the fixed values by full name
+        plan: the dimensions with every condition's parents before it, otherwise in order
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, Any] | None = None,
+        server: Mapping[str, Any] | None = None,
+        model: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any] | None = None,
+    ) -> None:
+        tunable: dict[str, Hyperparameter] = {}
+        fixed: dict[str, Any] = {}
+        self._places: list[tuple[str, str, str]] = []
+        for scope, values in zip(SCOPES, (client, server, model, policy), strict=True):
+            if values is not None and not isinstance(values, Mapping):
+                raise InputError(f"{scope} must map names to hyperparameters or values, found {values!r}")
+            for key, value in (values or {}).items():
+                check_key(scope, key)
+                name = f"{scope}.{key}"
+                self._places.append((scope, key, name))
+                if isinstance(value, Hyperparameter):
+                    tunable[name] = value
+                else:
+                    fixed[name] = frozen_value(name, value)
+        self.hyperparameters: Mapping[str, Hyperparameter] = Frozen(tunable)
+        self.fixed: Mapping[str, Any] = Frozen(fixed)
+        self.names: tuple[str, ...] = tuple(tunable)
+        self.plan: tuple[Dimension, ...] = _plan(tunable, fixed)
+
+    # What the space is.
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector of the unit cube."""
+        return len(self.names)
+
+    @property
+    def size(self) -> float:
+        """The number of distinct configs; `math.inf` where a continuous hyperparameter can be active.
+
+        >>> from fedhpo.space import Int, Ordinal
+        >>> Space(client={"epochs": Int(1, 5), "batch_size": Ordinal([8, 16])}).size
+        10
+        """
+        return _grid.size(self)
+
+    def scope(self, scope: str) -> dict[str, Any]:
+        """The hyperparameters and fixed values of one scope, by their short names."""
+        _moves.check_scopes((scope,))
+        return {
+            key: self.hyperparameters[name] if name in self.hyperparameters else self.fixed[name]
+            for place, key, name in self._places
+            if place == scope
+        }
+
+    def subspace(self, scopes: Sequence[str], config: Config | None = None) -> Space:
+        """The space of these scopes only.
+
+        The other scopes are absent, or, with a `config`, fixed at its values. A condition on a
+        hyperparameter that would be absent needs the config.
+
+        >>> from fedhpo.space import Float
+        >>> space = Space(client={"lr": Float(0, 1)}, server={"lr": Float(0, 2)})
+        >>> space.subspace(["client"])
+        Space(client={'lr': Float(0.0, 1.0)})
+        >>> space.subspace(["client"], space.default())
+        Space(client={'lr': Float(0.0, 1.0)}, server={'lr': 1.0})
+        """
+        _moves.check_scopes(scopes)
+        if config is not None:
+            self.validate(config)
+        else:
+            self._check_conditions_inside(scopes)
+        kept = {
+            scope: self.scope(scope) if scope in scopes else dict(getattr(config, scope, {}))
+            for scope in SCOPES
+        }
+        if config is not None:
+            # What hangs on a hyperparameter that is inactive for good is inactive for good.
+            held = {f"{scope}.{key}" for scope, values in kept.items() for key in values}
+            for dimension in self.plan:
+                parents = [parent for parent, _ in dimension.condition]
+                if dimension.scope in scopes and not held.issuperset(parents):
+                    held.remove(dimension.name)
+                    del kept[dimension.scope][dimension.name.partition(".")[2]]
+        return Space(**kept)
+
+    def _check_conditions_inside(self, scopes: Sequence[str]) -> None:
+        for dimension in self.plan:
+            for parent, _ in dimension.condition:
+                if dimension.scope in scopes and parent.partition(".")[0] not in scopes:
+                    raise InputError(
+                        f"{dimension.name} depends on {parent}, which is in none of the scopes "
+                        f"{', '.join(scopes)}: give the config that fixes it"
+                    )
+
+    # Configs out of the space.
+
+    def build(self, pick: Callable[[Dimension], Any]) -> Config:
+        """The config of a rule: `pick` chooses the value of each active hyperparameter, parents first.
+
+        >>> from fedhpo.space import Float
+        >>> Space(client={"lr": Float(0, 1), "epochs": 2}).build(lambda dimension: 0.25)
+        Config(client={'lr': 0.25, 'epochs': 2})
+        """
+        values = dict(self.fixed)
+        for dimension in self.plan:
+            if not dimension.condition or dimension.active(values):
+                values[dimension.name] = pick(dimension)
+        scopes: dict[str, dict[str, Any]] = {scope: {} for scope in SCOPES}
+        for scope, key, name in self._places:
+            if name in values:
+                scopes[scope][key] = values[name]
+        return Config(**scopes)
+
+    def default(self) -> Config:
+        """Explicit defaults; where there is none, the middle of the sampling scale.
+
+        The middle of an `Int` or `Ordinal` is the upper of two; of a `Choice` it is the first option.
+        """
+        return self.build(lambda dimension: dimension.hyperparameter.default_value())
+
+    def sample(self, rng: np.random.Generator) -> Config:
+        """A config from the prior: uniform in each sampling scale, conditions respected."""
+        return self.from_unit(rng.random(self.dimensions))
+
+    def grid(self, points: int | Mapping[str, int]) -> Iterator[Config]:
+        """All combinations, the first name varying slowest (a condition's parents before it).
+
+        `points` is the number of values of each continuous hyperparameter, spread evenly over its
+        sampling scale with both ends (one point: the middle); discrete ones take all their values.
+        Or `points` names numbers one by one: then each continuous one must be named, and a
+        discrete one that is named takes that many of its values.
+
+        >>> from fedhpo.space import Float, Int
+        >>> space = Space(client={"lr": Float(0.01, 1, log=True), "epochs": Int(1, 2)})
+        >>> [tuple(config.client.values()) for config in space.grid(3)]
+        [(0.01, 1), (0.01, 2), (0.1, 1), (0.1, 2), (1.0, 1), (1.0, 2)]
+        """
+        return _grid.grid(self, points)
+
+    def complete(self, partial: Mapping[str, Mapping[str, Any]] | Config) -> Config:
+        """A user's own config with what it leaves out: defaults of active ones, and fixed values."""
+        given = (partial if isinstance(partial, Config) else Config.from_dict(partial)).flat()
+        config = self.build(
+            lambda dimension: (
+                self._checked(dimension, given[dimension.name])
+                if dimension.name in given
+                else dimension.hyperparameter.default_value()
+            )
+        )
+        self._refuse_extras(given, config.flat())
+        return config
+
+    # Configs against the space.
+
+    def contains(self, config: Config) -> bool:
+        """Whether `validate` would accept the config."""
+        try:
+            self.validate(config)
+        except InputError:
+            return False
+        return True
+
+    def validate(self, config: Config) -> None:
+        """Raise an `InputError` unless the config holds exactly what is active, each value allowed."""
+        given = config.flat()
+
+        def check(dimension: Dimension) -> Any:
+            if dimension.name not in given:
+                raise InputError(f"{dimension.name} is missing; allowed: {dimension.hyperparameter.allowed}")
+            return self._checked(dimension, given[dimension.name])
+
+        for name in given:
+            self._check_known(name)
+        for name, value in self.fixed.items():
+            if name not in given:
+                raise InputError(f"{name} is missing; it is fixed at {value!r}")
+        self._refuse_extras(given, self.build(check).flat())
+
+    def _checked(self, dimension: Dimension, value: Any) -> Any:
+        try:
+            return dimension.hyperparameter.check(value)
+        except InputError as error:
+            raise InputError(f"{dimension.name} = {error}") from None
+
+    def _check_known(self, name: str) -> None:
+        if name not in self.hyperparameters and name not in self.fixed:
+            raise unknown_name("hyperparameter", name, [*self.names, *self.fixed])
+
+    def _refuse_extras(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """What was given must be in `values`, the whole config, which holds the active ones only."""
+        for name, value in given.items():
+            self._check_known(name)
+            if name not in values:
+                when = _in_words(self.hyperparameters[name])
+                raise InputError(f"{name} = {value!r}: it is not active here, only when {when}")
+            if name in self.fixed and value != self.fixed[name]:
+                raise InputError(f"{name} = {value!r}: it is fixed at {self.fixed[name]!r}")
+
+    def distance(self, a: Config, b: Config, rho: float = 2.0) -> float:
+        """FLoRA's distance on mixed spaces (its appendix C.1, Eq. C.4).
+
+        The rho-norm over real, whole and ordered hyperparameters, each scaled so that its range is
+        1 in the sampling scale, plus the number of choices that differ (the shortest path in the
+        product of complete graphs). A hyperparameter active in one of the two configs only counts
+        like a differing choice, 1; inactive in both, 0; fixed values do not count.
+
+        >>> from fedhpo.space import Choice, Float
+        >>> space = Space(client={"lr": Float(0.01, 1, log=True)}, model={"kind": Choice(["a", "b"])})
+        >>> a = Config(client={"lr": 0.01}, model={"kind": "a"})
+        >>> space.distance(a, Config(client={"lr": 0.1}, model={"kind": "b"}))
+        1.5
+        """
+        return _moves.distance(self, a, b, rho)
+
+    # The unit cube.
+
+    def to_unit(self, config: Config) -> NDArray[np.float64]:
+        """The point of the unit cube: one coordinate per hyperparameter, inactive ones at 0.5.
+
+        Coordinates are linear in the sampling scale; a discrete value sits in the centre of its
+        cell. The way back, `from_unit`, gives the same config exactly (see `Float` on digits).
+        """
+        scopes = {scope: getattr(config, scope) for scope in SCOPES}
+        unit = np.full(self.dimensions, 0.5)
+        for dimension in self.plan:
+            scope, _, key = dimension.name.partition(".")
+            if key in scopes[scope]:
+                try:
+                    unit[dimension.index] = dimension.hyperparameter.to_unit(scopes[scope][key])
+                except InputError as error:
+                    raise InputError(f"{dimension.name} = {error}") from None
+        return unit
+
+    def from_unit(self, unit: ArrayLike) -> Config:
+        """The config at a point of the unit cube; uniform points give the prior."""
+        point = np.asarray(unit, dtype=np.float64)
+        if point.shape != (self.dimensions,):
+            raise InputError(f"unit must have shape ({self.dimensions},), found {point.shape}")
+        coordinates = point.tolist()
+        if not all(0.0 <= coordinate <= 1.0 for coordinate in coordinates):
+            raise InputError(f"unit must lie in [0, 1], found {coordinates}")
+        return self.build(lambda dimension: dimension.hyperparameter.from_unit(coordinates[dimension.index]))
+
+    # Moves.
+
+    def ball(
+        self, config: Config, eps: float, rng: np.random.Generator, scopes: Sequence[str] = ("client",)
+    ) -> Config:
+        """A draw from the ball around a config (FedEx's arms, FedPop's client vectors).
+
+        In each coordinate of `scopes` the centre +- U(eps x range) in the sampling scale, clipped to
+        the box; whole numbers and ordered lists move by at most ceil(eps x (values - 1)) steps; a
+        choice is drawn anew with probability eps. What becomes active is drawn from its prior.
+
+        >>> from fedhpo.space import Float
+        >>> space = Space(client={"lr": Float(1e-4, 1, log=True)})
+        >>> rng = np.random.default_rng(0)
+        >>> 0.0316 <= min(space.ball(space.default(), 0.1, rng).client["lr"] * 10 for _ in range(50))
+        True
+        """
+        return _moves.ball(self, config, eps, rng, scopes)
+
+    def clip_to_ball(
+        self,
+        config: Config,
+        centre: Config,
+        radius: float,
+        scopes: Sequence[str] = ("client",),
+        norm: str = "box",
+    ) -> Config:
+        """The config pulled back into the ball around a centre.
+
+        With norm "box" each coordinate of `scopes` is clipped to half-width radius x range in the
+        sampling scale (discrete ones to ceil(radius x (values - 1)) steps). With "euclidean" the
+        difference, each range scaled to 1, is shortened to length `radius`, discrete coordinates
+        rounded toward the centre. Choices stay. What becomes active takes the centre's value, or
+        its default if the centre has none; what the centre does not have is not clipped.
+        """
+        return _moves.clip_to_ball(self, config, centre, radius, scopes, norm)
+
+    def perturb(
+        self,
+        config: Config,
+        eps: float,
+        resample: float,
+        rng: np.random.Generator,
+        scopes: Sequence[str] = ("client", "server"),
+    ) -> Config:
+        """FedPop's evolutionary update, Evo (Eq. 3), clipped to the box.
+
+        In each coordinate of `scopes`: with probability `resample` a draw from the prior; otherwise
+        a continuous one moves to U(h - d, h + d), d = eps x range in the sampling scale; a discrete
+        one stays or goes to a neighbour max(1, floor(eps x values)) steps down or up, each of the
+        three equally likely; a choice, which has no neighbours, is drawn anew with probability eps.
+        What becomes active is drawn from its prior.
+        """
+        return _moves.perturb(self, config, eps, resample, rng, scopes)
+
+    # Text.
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Mapping[str, Any]], path: str = "space") -> Space:
+        """A space from the tables of a study file; `path` leads the names in error messages.
+
+        A table is a hyperparameter, a bare value is fixed:
+
+        | table | meaning |
+        | --- | --- |
+        | `{ low = 1e-4, high = 1.0, log = true }` | `Float` |
+        | `{ low = 1, high = 5 }` | `Int`: both are written as whole numbers |
+        | `{ choices = [8, 16, 32] }` | `Ordinal`: numbers in increasing order |
+        | `{ choices = ["svm", "mlp"] }` | `Choice`: anything else |
+        | `{ values = ["small", "large"] }` | `Ordinal`, as `values` are always ordered |
+        | `{ value = [32, 16] }` | fixed, for a value that is itself a list |
+
+        Each may have `default` and `when`, and a `type` ("float", "int", "choice" or "ordinal") that
+        decides instead of these rules.
+
+        >>> Space.from_dict({"client": {"lr": {"low": 1e-4, "high": 1.0, "log": True}, "epochs": 1}})
+        Space(client={'lr': Float(0.0001, 1.0, log=True), 'epochs': 1})
+        """
+        return cls(**_form.read(data, path))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """The tables that `from_dict` reads, as plain JSON values, with every `type` spelled out."""
+        return _form.write({scope: self.scope(scope) for scope in SCOPES})
+
+    def __eq__(self, other: object) -> bool:
+        # The order of names is part of the space: it is the order of the unit cube.
+        if not isinstance(other, Space):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return self.names, self.hyperparameters, self.fixed
+
+    def __repr__(self) -> str:
+        scopes = ((scope, self.scope(scope)) for scope in SCOPES)
+        return f"Space({', '.join(f'{scope}={values!r}' for scope, values in scopes if values)})"
+
+
+def _plan(tunable: Mapping[str, Hyperparameter], fixed: Mapping[str, Any]) -> tuple[Dimension, ...]:
+    """Parents before children, otherwise in order; the conditions are checked on the way."""
+    plan: dict[str, Dimension] = {}
+    indices = {name: index for index, name in enumerate(tunable)}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in plan or name in fixed:
+            return
+        if name in path:
+            raise InputError(f"conditions form a circle: {' -> '.join((*path[path.index(name) :], name))}")
+        hyperparameter = tunable[name]
+        for parent, allowed in hyperparameter.when.items():
+            if parent not in tunable and parent not in fixed:
+                raise InputError(
+                    f"{name}: when: {unknown_name('hyperparameter', parent, [*tunable, *fixed])}"
+                )
+            for value in allowed if parent in tunable else ():
+                try:
+                    tunable[parent].check(value)
+                except InputError as error:
+                    raise InputError(f"{name}: when {parent} = {error}") from None
+            visit(parent, (*path, name))
+        scope = name.partition(".")[0]
+        plan[name] = Dimension(indices[name], name, scope, hyperparameter, tuple(hyperparameter.when.items()))
+
+    for name in tunable:
+        visit(name, ())
+    return tuple(plan.values())
+
+
+def _in_words(hyperparameter: Hyperparameter) -> str:
+    """Its condition, for messages."""
+    return " and ".join(
+        f"{parent} is {' or '.join(map(repr, allowed))}" for parent, allowed in hyperparameter.when.items()
+    )

@@ -1,0 +1,119 @@
+"""What can be known to be wrong before any data is read or model built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from fedhpo.data import DATASETS, partition_from_dict, split_from_dict
+from fedhpo.engine.hyperparameters import Local
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.models import MODELS, hyperparameter_defaults
+from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.study.objects import is_own
+from fedhpo.study.sections import Data, Model, Server
+from fedhpo.study.words import shown
+
+
+def check_data(data: Data) -> None:
+    """The name, the options of that set, and the kinds of partition and split."""
+    if is_own(data.name):
+        return
+    if data.name not in DATASETS:
+        hint = "; your own is written 'package.module:function'"
+        raise InputError(f"data.name: {unknown_name('data set', data.name, DATASETS)}{hint}")
+    options = DATASETS[data.name].options
+    for key in data.others:
+        if key not in options:
+            known = [*Data.model_fields, *options]
+            raise InputError(f"data: {unknown_name(f'key for data set {data.name!r}', key, known)}")
+    if data.partition is not None:
+        with_clients = {"clients": data.clients or 1, **data.partition}
+        _named("data.partition", lambda: partition_from_dict(with_clients, data.clients))
+    if data.split is not None:
+        _named("data.split", lambda: split_from_dict(data.split or {}))
+
+
+def _named(key: str, make: Any) -> Any:
+    try:
+        return make()
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
+
+
+def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
+    """The name, and the hyperparameters of its shape, fixed in [model] or tuned in [space.model]."""
+    for key in model.others:
+        if key in tuned:
+            raise InputError(f"model.{key} is fixed here and tuned in space.model.{key}: keep one of them")
+    if is_own(model.name):
+        return
+    if model.name not in MODELS:
+        hint = "; your own is written 'package.module:Name'"
+        raise InputError(f"model.name: {unknown_name('model', model.name, MODELS)}{hint}")
+    known = hyperparameter_defaults(model.name)
+    for where, keys in (("model", model.others), ("space.model", tuned)):
+        for key in keys:
+            if key not in known:
+                kind = f"hyperparameter of model {model.name!r}"
+                raise InputError(f"{where}.{key}: {unknown_name(kind, key, known)}")
+
+
+def check_space(space: Space, server: Server, tables: Mapping[str, Any]) -> None:
+    """Client and server hyperparameters are known, and every value that can occur is allowed."""
+    if not space.names:
+        raise InputError("space has nothing to tune: write, say, lr = { low = 1e-3, high = 1.0, log = true }")
+    for key, value in space.scope("client").items():
+        _check_values("client", key, value, Local)
+    servers = space.scope("server")
+    if not servers:
+        return
+    # Only here: this brings in torch, which takes seconds.
+    from fedhpo.engine.server import OPTIMISERS
+
+    named = servers.pop("optimiser", None)
+    if named is not None and "optimiser" in server.model_fields_set:
+        raise InputError("server.optimiser is fixed here and also in space.server.optimiser: keep one of them")
+    names = _ends(named) if named is not None else [server.optimiser]
+    for name in names:
+        _named("space.server.optimiser", lambda name=name: OPTIMISERS[name])
+    for key, value in servers.items():
+        when = getattr(value, "when", None) or {}
+        chosen = when.get("server.optimiser", when.get("optimiser", names))
+        for name in chosen if isinstance(chosen, list | tuple) else [chosen]:
+            _check_values("server", key, value, OPTIMISERS[name], f" of {name}")
+
+
+def _check_values(scope: str, key: str, value: Any, kind: type[Any], of: str = "") -> None:
+    known = [f.name for f in fields(kind)]
+    path = f"space.{scope}.{key}"
+    if key not in known:
+        raise InputError(f"{path}: {unknown_name(f'{scope} hyperparameter{of}', key, known)}")
+    for end in _ends(value):
+        try:
+            kind(**{key: end})
+        except InputError as error:
+            raise InputError(f"{path} can be {shown(end)}: {error}") from None
+
+
+def _ends(value: Any) -> list[Any]:
+    """The least and the greatest value of a hyperparameter, or all of them; a fixed value itself."""
+    if isinstance(value, Float | Int):
+        return [value.low, value.high]
+    if isinstance(value, Ordinal):
+        return list(value.values)
+    if isinstance(value, Choice):
+        return list(value.options)
+    return [value]
+
+
+def dataset_options(name: str) -> dict[str, Any]:
+    """The options of a data set with their defaults, for the schema."""
+    return DATASETS[name].options
+
+
+def first_line(thing: Any) -> str:
+    """The first line of a docstring."""
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

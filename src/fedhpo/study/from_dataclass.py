@@ -1,0 +1,82 @@
+"""Sections whose keys are the fields of a dataclass: what a method takes, the study file takes.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Halving:
+...     rate: int = 3
+>>> build(Halving, {"rate": 2}, "method")
+Halving(rate=2)
+>>> build(Halving, {"rate": "2"}, "method")
+Traceback (most recent call last):
+...
+fedhpo.errors.InputError: method.rate = '2': must be a whole number
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
+
+from fedhpo.errors import InputError
+from fedhpo.study.problems import problems
+
+T = TypeVar("T")
+
+
+@cache
+def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
+    """A strict section with the fields of a dataclass that a file can hold."""
+    from pydantic import create_model
+
+    hints = get_type_hints(kind)
+    members: dict[str, Any] = {
+        f.name: (hints[f.name], ... if f.default is MISSING else f.default)
+        for f in fields(kind)
+        if f.init and _fits_a_file(hints[f.name])
+    }
+    config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=False)
+    # The document of an Exception-free class: its docstring is what the page shows.
+    return create_model(
+        name or kind.__name__, __config__=config, __doc__=inspect.getdoc(kind), **members
+    )
+
+
+def _fits_a_file(hint: Any) -> bool:
+    """Whether a value of this type can stand in a study file."""
+    try:
+        TypeAdapter(hint).json_schema()
+    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
+        return False
+    return True
+
+
+def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """The dataclass with these values; errors name the key below `where`."""
+    section = section_of(kind)
+    try:
+        parsed = section(**values)
+    except ValidationError as error:
+        raise InputError("\n".join(problems(error, section, where))) from None
+    given = {key: getattr(parsed, key) for key in values}
+    try:
+        return kind(**given)
+    except InputError as error:
+        raise InputError(f"{_culprit(kind, given, where)}: {error}") from None
+
+
+def _culprit(kind: type[Any], values: Mapping[str, Any], where: str) -> str:
+    """The key that the dataclass refuses by itself, or the section, if it takes several to be wrong."""
+    for key, value in values.items():
+        try:
+            kind(**{key: value})
+        except InputError:
+            return f"{where}.{key}"
+        except TypeError:  # the dataclass has required fields
+            continue
+    return where

@@ -1,0 +1,106 @@
+"""The sections of a study file, and which values they allow."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.study.from_dataclass import section_of
+
+
+class Section(BaseModel):
+    """A table whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class OpenSection(Section):
+    """A table whose other keys depend on what it names; these are checked by `fedhpo.study.checks`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """The keys beyond the section's own, as given."""
+        return dict(self.model_extra or {})
+
+
+class Data(OpenSection):
+    """The clients and their data.
+
+    Further keys are options of the data set. Of a function of your own (`"package.module:function"`), all
+    keys but `name` are its arguments; it returns a `FederatedData`, or what `fedhpo.from_clients` takes.
+    """
+
+    name: str = Field(description="a data set, or `package.module:function`")
+    clients: int | None = Field(None, ge=1, description="number of clients; the set's own if left out")
+    partition: dict[str, Any] | None = Field(None, description="how rows are dealt to clients, by `kind`")
+    split: dict[str, Any] | None = Field(None, description="which rows validate and test, by `kind`")
+    seed: int = Field(
+        0, ge=0, description="deals and splits rows; apart from the study's, which may change for a new search"
+    )
+    path: str | None = Field(
+        None, description="directory of the data files; the one that FEDHPO_DATA names if left out"
+    )
+
+
+class Model(OpenSection):
+    """The model that is trained; further keys are fixed hyperparameters of its shape."""
+
+    name: str = Field(description="a model of `fedhpo.models`, or `package.module:Name`")
+
+
+class Server(Section):
+    """How the server puts updates together; hyperparameters of its optimiser stand in `[space.server]`."""
+
+    optimiser: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = Field(
+        "fedavg", description="server optimiser"
+    )
+    weighting: Literal["size", "uniform"] = Field("size", description="a client's weight: its rows, or 1")
+    aggregation: Literal["mean", "median", "trimmed_mean"] = Field(
+        "mean", description="mean, or a rule that a few hostile clients cannot move far"
+    )
+    trim: float = Field(0.1, ge=0, lt=0.5, description="share that `trimmed_mean` leaves out at either end")
+    clip_norm: float | None = Field(None, gt=0, description="longest update; longer ones are shortened")
+
+
+class SpaceSection(Section):
+    """What is tuned, by scope: a table is a hyperparameter, a bare value is fixed."""
+
+    client: dict[str, Any] = Field({}, description="local training")
+    server: dict[str, Any] = Field({}, description="the server optimiser")
+    model: dict[str, Any] = Field({}, description="the model's shape")
+    policy: dict[str, Any] = Field({}, description="knobs of the method itself")
+
+
+class Budget(Section):
+    """What may be spent."""
+
+    rounds: int = Field(ge=1, description="rounds of one final training")
+    total: int | None = Field(None, ge=1, description="rounds over all trials; 10 x `rounds` if left out")
+    cohort: int = Field(10, ge=1, description="clients in a round")
+    timeout: float | None = Field(None, gt=0, description="seconds after which the run stops, to be resumed")
+    baseline: bool = Field(
+        False, description="train your own config (the defaults) to the end too, outside the budget"
+    )
+
+
+ObjectiveSection = section_of(Objective, "Objective")
+EvaluationSection = section_of(Evaluator, "Evaluation")
+
+
+class StudyFile(Section):
+    """A whole study file."""
+
+    name: str | None = Field(None, min_length=1, description="name of the run; the file's name if left out")
+    seed: int = Field(0, ge=0, description="makes the search repeatable")
+    data: Data = Field(description="`[data]`")
+    model: Model = Field(description="`[model]`")
+    space: SpaceSection = Field(description="`[space.client]` and so on")
+    budget: Budget = Field(description="`[budget]`")
+    server: Server = Server()
+    objective: ObjectiveSection = ObjectiveSection()  # type: ignore[valid-type]
+    evaluation: EvaluationSection = EvaluationSection()  # type: ignore[valid-type]
+    method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; SHA if left out")

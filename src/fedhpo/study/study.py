@@ -1,0 +1,234 @@
+"""`Study`: a study file, checked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.methods import METHODS, SHA, Method
+from fedhpo.space import Space
+from fedhpo.study.checks import check_data, check_model, check_space
+from fedhpo.study.from_dataclass import build
+from fedhpo.study.objects import call_own, import_object, is_own
+from fedhpo.study.problems import problems
+from fedhpo.study.sections import StudyFile
+from fedhpo.study.words import shown
+
+if TYPE_CHECKING:
+    from fedhpo.data import FederatedData
+    from fedhpo.federation.protocol import Federation
+    from fedhpo.result import Result
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to tune, on which data and model, with which method and budget.
+
+    >>> study = Study.from_dict({
+    ...     "data": {"name": "digits", "clients": 20},
+    ...     "model": {"name": "mlp"},
+    ...     "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},
+    ...     "budget": {"rounds": 10},
+    ... })
+    >>> study.method, study.space.names
+    (SHA(trials=27, rate=3, eliminations=None), ('client.lr',))
+    """
+
+    given: Mapping[str, Any]
+    file: StudyFile
+    text: str | None = None
+    path: Path | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read and check a study file; every mistake is an `InputError` that names file and key."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: is not a text file in UTF-8 ({error.reason})") from None
+        try:
+            given = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path}: not TOML: {error}") from None
+        return cls.from_dict(given, text=text, path=path)
+
+    @classmethod
+    def from_dict(
+        cls, given: Mapping[str, Any], *, text: str | None = None, path: str | Path | None = None
+    ) -> Study:
+        """Check a study given as tables; `path` leads the error messages."""
+        where = f"{path}: " if path else ""
+        try:
+            file = StudyFile(**given)
+            study = cls(given, file, text, Path(path) if path else None)
+            study._check()
+        except ValidationError as error:
+            raise InputError("\n".join(where + line for line in problems(error, StudyFile))) from None
+        except InputError as error:
+            raise InputError("\n".join(where + line for line in str(error).splitlines())) from None
+        return study
+
+    def _check(self) -> None:
+        check_data(self.file.data)
+        check_model(self.file.model, self.file.space.model)
+        check_space(self.space, self.file.server, self.given["space"])
+        _ = self.method, self.objective, self.evaluator
+        budget = self.file.budget
+        if budget.total is not None and budget.total < budget.rounds:
+            raise InputError(
+                f"budget.total = {budget.total}: must be at least budget.rounds ({budget.rounds}), "
+                "as the final training is part of it"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study as given, JSON-able: enough to build it again."""
+        return {key: value for key, value in self.given.items() if key != "name"}
+
+    def with_seed(self, seed: int) -> Study:
+        """The same study with another seed; its text says so."""
+        if seed == self.file.seed:
+            return self
+        note = f"# Begun with seed = {seed} in place of the one below.\n"
+        return replace(
+            self,
+            given={**self.given, "seed": seed},
+            file=StudyFile(**{**self.given, "seed": seed}),
+            text=None if self.text is None else note + self.text,
+        )
+
+    @property
+    def name(self) -> str:
+        """The study's own name, or that of its file."""
+        return self.file.name or (self.path.stem if self.path else "study")
+
+    @cached_property
+    def space(self) -> Space:
+        """The space, with the fixed hyperparameters of [model] in its scope `model`."""
+        tables = {scope: table for scope, table in self.given["space"].items() if table}
+        fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
+        if fixed:
+            tables["model"] = {**fixed, **tables.get("model", {})}
+        return Space.from_dict(tables)
+
+    @cached_property
+    def method(self) -> Method:
+        """The method; successive halving if the file names none."""
+        values = dict(self.file.method)
+        name = values.pop("name", SHA.name)
+        if not isinstance(name, str):
+            raise InputError(f"method.name = {shown(name)}: must be a string")
+        if name not in METHODS:
+            raise InputError(f"method.name: {unknown_name('method', name, METHODS)}")
+        return build(METHODS[name], values, "method")
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is optimised."""
+        return build(Objective, self.file.objective.model_dump(exclude_unset=True), "objective")
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """How a score is observed."""
+        return build(Evaluator, self.file.evaluation.model_dump(exclude_unset=True), "evaluation")
+
+    def load_data(self) -> FederatedData:
+        """Read the data, or make it by the user's function."""
+        from fedhpo.data import FederatedData, from_clients, load
+
+        data = self.file.data
+        if not is_own(data.name):
+            try:
+                return load(
+                    data.name,
+                    clients=data.clients,
+                    partition=data.partition,
+                    split=data.split,
+                    seed=data.seed,
+                    path=data.path,
+                    **data.others,
+                )
+            except InputError as error:
+                raise self._error("data", error) from error
+        prefix = f"data.name = {data.name!r}"
+        try:
+            function = import_object(data.name, "data.name")
+            arguments = {key: value for key, value in self.given["data"].items() if key != "name"}
+            found = call_own(function, arguments, prefix)
+            if isinstance(found, FederatedData):
+                return found.validate()
+            return call_own(
+                lambda: from_clients(found, seed=data.seed, name=data.name), {}, f"{prefix}: what it returned"
+            )
+        except InputError as error:
+            raise self._error("", error) from error
+
+    def federation(self, workers: int | None = None) -> Federation:
+        """The simulated federation that the study describes."""
+        from fedhpo.federation.simulated import simulate
+
+        data, server, name = self.load_data(), self.file.server, self.file.model.name
+        cohort = self.file.budget.cohort
+        if cohort > len(data.train_clients):
+            found = f"cohort = {cohort}: must be at most {len(data.train_clients)}"
+            raise self._error("", InputError(f"budget.{found}, the number of clients that can train"))
+        if not len(data.validation_clients):
+            raise self._error("data", InputError("no client has validation rows: nothing can be scored"))
+        try:
+            return simulate(
+                import_object(name, "model.name") if is_own(name) else name,
+                data,
+                server=server.optimiser,
+                weighting=server.weighting,
+                aggregation=server.aggregation,
+                trim=server.trim,
+                clip_norm=server.clip_norm,
+                workers=workers,
+            )
+        except InputError as error:
+            raise self._error("", error) from error
+
+    def tune(
+        self,
+        run: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        timeout: float | None = None,
+        callbacks: Sequence[Any] = (),
+    ) -> Result:
+        """Tune it; with a `run`, resume what was begun there."""
+        from fedhpo.tune import tune
+
+        budget = self.file.budget
+        with self.federation(workers) as federation:
+            return tune(
+                federation,
+                self.space,
+                self.method,
+                rounds=budget.rounds,
+                total=budget.total,
+                cohort=budget.cohort,
+                seed=self.file.seed,
+                run=run,
+                objective=self.objective,
+                evaluation=self.evaluator,
+                callbacks=callbacks,
+                timeout=timeout if timeout is not None else budget.timeout,
+                baseline=budget.baseline,
+                study=self.to_dict(),
+                study_text=self.text,
+            )
+
+    def _error(self, key: str, error: InputError) -> InputError:
+        parts = [str(self.path) if self.path else "", key, str(error)]
+        return InputError(": ".join(part for part in parts if part))

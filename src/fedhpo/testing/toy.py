@@ -1,0 +1,247 @@
+"""A federation for tests of methods and runs: deterministic, instant, numpy only."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedhpo.errors import InputError
+from fedhpo.federation.protocol import (
+    AFTER,
+    BEFORE,
+    CLIENT_CONFIGS,
+    FORK,
+    QUERY,
+    REPEATABLE,
+    SCORES_IN_ROUND,
+    Answer,
+    Cost,
+    Federation,
+    Floats,
+    Ints,
+    Query,
+    RoundReport,
+    Scores,
+    SplitName,
+    Status,
+    TrialError,
+    TrialState,
+    Work,
+)
+
+_SPLITS = ("train", "validation", "test")
+
+
+@dataclass
+class _Trial:
+    weights: Floats
+    model: dict[str, Any]
+    seed: int
+    round: int = 0
+
+
+class ToyFederation(Federation):
+    """Clients that pull a few weights towards 1, the faster the nearer `lr` is to `best_lr`.
+
+    A client's training moves the weights by the share `exp(-log10(lr / best_lr)^2) / 2` of the way
+    (`server["lr"]` times that at the server); its loss is their mean square distance to go, plus
+    noise; its accuracy is exp(-loss). Use it to test a method of your own: lower loss means that the
+    method found a better `lr`, or trained for longer.
+
+    A client is missing with probability `missing`, or fails with probability `failing`. With
+    `repeatable=False` it trains a little differently each time, as real clients do. `seconds` is
+    slept in each round. `arrivals` seeds the order in which rounds that were submitted end; without
+    it they end as submitted.
+
+    >>> with ToyFederation(clients=4, noise=0.0) as toy:
+    ...     toy.start(0, {}, seed=1)
+    ...     report = toy.round([Work(0, [0, 1, 2, 3], {"lr": 0.1})])[0]
+    >>> report.mean("loss_before"), report.mean("loss_after")
+    (1.0, 0.25)
+    """
+
+    def __init__(
+        self,
+        clients: int = 20,
+        *,
+        seed: int = 0,
+        best_lr: float = 0.1,
+        noise: float = 0.05,
+        parameters: int = 4,
+        missing: float = 0.0,
+        failing: float = 0.0,
+        repeatable: bool = True,
+        seconds: float = 0.0,
+        arrivals: int | None = None,
+    ) -> None:
+        if clients < 1:
+            raise InputError(f"clients must be at least 1, not {clients}")
+        self.train_clients: Ints = np.arange(clients)
+        self.validation_clients: Ints = np.arange(clients)
+        self.test_clients: Ints = np.arange(clients)
+        able = {CLIENT_CONFIGS, FORK, QUERY, SCORES_IN_ROUND}
+        self.capabilities = frozenset(able | {REPEATABLE} if repeatable else able)
+        self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
+        self.missing, self.failing, self.seconds = missing, failing, seconds
+        self.sizes: Ints = 10 + self.train_clients % 7
+        self._trials: dict[int, _Trial] = {}
+        self._submitted: dict[int, Work] = {}
+        self._arrivals = None if arrivals is None else np.random.default_rng(arrivals)
+        self._chance = None if repeatable else np.random.default_rng()
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        """Weights of 0, that is, a loss of 1 without noise."""
+        if trial in self._trials:
+            raise TrialError(f"trial {trial} was started already")
+        self._trials[trial] = _Trial(np.zeros(self.parameters), dict(model), seed)
+
+    def fork(self, source: int, target: int) -> None:
+        """The weights and the round clock of `source`."""
+        origin, copy = self._idle(source), self._idle(target)
+        if origin.model != copy.model:
+            raise InputError(
+                f"trials {source} and {target} have different models: {origin.model}, {copy.model}"
+            )
+        copy.weights, copy.round = origin.weights.copy(), origin.round
+
+    def stop(self, trial: int) -> None:
+        """Forget the trial, and a round of it that is under way."""
+        self._trial(trial)
+        del self._trials[trial]
+        self._submitted.pop(trial, None)
+
+    def submit(self, work: Work) -> None:
+        """Remember the work; `next_done` does it."""
+        self._idle(work.trial)
+        self._known(work.cohort)
+        self._submitted[work.trial] = work
+
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        """Do a submitted round."""
+        waiting = list(self._submitted)
+        if not waiting or (trial is not None and trial not in self._submitted):
+            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        if trial is None:
+            trial = waiting[0 if self._arrivals is None else int(self._arrivals.integers(len(waiting)))]
+        if self.seconds:
+            time.sleep(self.seconds)
+        return self._train(self._submitted.pop(trial))
+
+    def _train(self, work: Work) -> RoundReport:
+        trial = self._trials[work.trial]
+        cohort = np.array(work.cohort, dtype=np.int64)
+        # Drawn for all clients, so that a client's luck does not depend on who else is asked.
+        stream = np.random.default_rng([self.seed, trial.seed, trial.round])
+        luck = stream.random(len(self.train_clients))[cohort]
+        noise = self.noise * stream.normal(size=(2, len(self.train_clients)))[:, cohort]
+        status = np.where(luck < self.missing, Status.MISSING, Status.OK).astype(np.int8)
+        status[(luck >= self.missing) & (luck < self.missing + self.failing)] = Status.FAILED
+
+        updates = np.stack([self._step(work, member, trial.weights) for member in range(len(cohort))])
+        after = np.array([_loss(trial.weights + update) for update in updates]) + noise[1]
+        before = np.full(len(cohort), _loss(trial.weights)) + noise[0]
+        ok = status == Status.OK
+        applied = int(ok.sum()) >= work.minimum
+        if applied:
+            step = np.average(updates[ok], axis=0, weights=self.sizes[cohort][ok])
+            trial.weights = trial.weights + work.server.get("lr", 1.0) * step
+        trial.round += 1
+
+        before[~ok | (BEFORE not in work.scores)] = np.nan
+        after[~ok | (AFTER not in work.scores)] = np.nan
+        sizes = np.where(ok, self.sizes[cohort], 0)
+        count, size = len(cohort), 8 * self.parameters
+        cost = Cost(1, count, count * size, int(ok.sum()) * size, int(sizes.sum()))
+        reasons = {int(c): "failed as it was told to" for c in cohort[status == Status.FAILED]}
+        scores = before, after, np.exp(-before), np.exp(-after)
+        return RoundReport(
+            work.trial, trial.round, applied, cohort, status, sizes, sizes, *scores, reasons, cost
+        )
+
+    def _step(self, work: Work, member: int, weights: Floats) -> Floats:
+        if isinstance(work.client, Mapping | Sequence):
+            config = work.config_of(member)
+        else:
+            client = int(work.cohort[member])
+            config = work.client.resolve(np.arange(self.sizes[client]) % (2 + client % 4), 10)
+        lr = float(config.get("lr", self.best_lr))
+        share = 0.5 * math.exp(-(math.log10(lr / self.best_lr) ** 2)) if lr > 0 else 0.0
+        if self._chance is not None:
+            share *= self._chance.uniform(0.9, 1.1)
+        return share * (1.0 - weights)
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        """The loss, with noise that depends on trial, round, client and split."""
+        self._known(clients)
+        chosen = np.array(clients, dtype=np.int64)
+        found = []
+        for number in trials:
+            trial = self._trial(number)
+            stream = np.random.default_rng([self.seed, trial.seed, trial.round, 1 + _SPLITS.index(split)])
+            noise = self.noise * stream.normal(size=len(self.sizes))[chosen]
+            loss = _loss(trial.weights) + noise
+            size = self.sizes[chosen]
+            status = np.full(len(chosen), Status.OK, dtype=np.int8)
+            cost = Cost(bytes_down=8 * self.parameters * len(chosen), evaluations=len(chosen))
+            found.append(Scores(number, split, chosen, status, size, loss, np.exp(-loss), {}, cost))
+        return found
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        """Every client answers with its number, whatever was asked."""
+        self._known(clients)
+        return [Answer(int(c), Status.OK, {"client": int(c)}, cost=Cost(bytes_up=8)) for c in clients]
+
+    def state(self, trial: int) -> TrialState:
+        """The weights; model, seed and round as facts."""
+        found = self._trial(trial)
+        return TrialState(
+            {"weights": found.weights}, {"model": found.model, "seed": found.seed, "round": found.round}
+        )
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        """The trial as it was, under this number."""
+        facts = state.facts
+        self._trials[trial] = _Trial(
+            np.array(state.arrays["weights"]), facts["model"], facts["seed"], facts["round"]
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {
+            "runtime": "toy",
+            "clients": len(self.sizes),
+            "seed": self.seed,
+            "parameters": self.parameters,
+        }
+
+    @property
+    def trials(self) -> Sequence[int]:
+        """The trials started and not stopped."""
+        return sorted(self._trials)
+
+    def _trial(self, trial: int) -> _Trial:
+        if trial not in self._trials:
+            raise TrialError(f"trial {trial} is not started")
+        return self._trials[trial]
+
+    def _idle(self, trial: int) -> _Trial:
+        found = self._trial(trial)
+        if trial in self._submitted:
+            raise TrialError(f"trial {trial} has a round under way")
+        return found
+
+    def _known(self, clients: Sequence[int] | Ints) -> None:
+        for client in clients:
+            if not 0 <= client < len(self.sizes):
+                raise InputError(f"unknown client {client}; there are 0..{len(self.sizes) - 1}")
+
+
+def _loss(weights: Floats) -> float:
+    return float(np.mean((1.0 - weights) ** 2))
