@@ -35,7 +35,7 @@ _HOME = {
     "GridSearch": "fedhpo.methods",
     "SHA": "fedhpo.methods",
     "StopTuning": "fedhpo.search",
-    "tune": "fedhpo.tune",
+    "tune": "fedhpo.tuning",
     "Result": "fedhpo.result",
     "FedhpoError": "fedhpo.errors",
     "InputError": "fedhpo.errors",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fedhpo.result import Result
     from fedhpo.search import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
-    from fedhpo.tune import tune
+    from fedhpo.tuning import tune
 
 __all__ = [
     "SHA",

@@ -51,7 +51,9 @@ class Table(Sequence[Mapping[str, Any]]):
     def __str__(self) -> str:
         lines = [self.columns, *([_cell(row.get(name)) for name in self.columns] for row in self._rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
-        return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join(
+            "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
+        )
 
     def __repr__(self) -> str:
         return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
@@ -153,6 +155,8 @@ class Result:
         if self.gain is not None:
             error = self.gain["standard_error"]
             spread = "" if error is None or math.isnan(error) else f" +- {error:.4f}"
-            lines.append(f"gain over trial 0 at round {self.gain['round']}: {self.gain['value']:+.4f}{spread}")
+            lines.append(
+                f"gain over trial 0 at round {self.gain['round']}: {self.gain['value']:+.4f}{spread}"
+            )
         lines.append(str(self.best_config))
         return "\n".join(lines)

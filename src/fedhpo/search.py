@@ -36,6 +36,15 @@ class StopTuning(Exception):
     """Raised by a callback to stop the run; it can be resumed."""
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What each client said of a trial after `round` rounds; `number` counts the search's evaluations."""
+
+    number: int
+    round: int
+    scores: Scores
+
+
 @dataclass(eq=False)
 class Trial:
     """One model in training, and what is known of it."""
@@ -48,7 +57,7 @@ class Trial:
     status: str = TRAINING
     reason: str = ""
     scores: list[Score] = field(default_factory=list)
-    evaluations: list[tuple[int, Scores]] = field(default_factory=list, repr=False)
+    evaluations: list[Evaluation] = field(default_factory=list, repr=False)
 
     @property
     def score(self) -> Score | None:
@@ -99,6 +108,7 @@ class Search:
         self.objective, self.evaluator = objective, evaluator
         self.enqueued = list(enqueued)
         self.trials: list[Trial] = []
+        self.baseline_rounds = 0
         self._keep_baseline = keep_baseline
         self._evaluations = 0
         self._on_event = on_event
@@ -209,7 +219,7 @@ class Search:
             ready, self.federation.evaluate([t.number for t in ready], clients), strict=True
         ):
             trial.scores.append(self.objective.observe(scores, trial.round, len(population)))
-            trial.evaluations.append((self._evaluations, scores))
+            trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 
     def top(self, rung: Sequence[Trial], count: int) -> list[Trial]:

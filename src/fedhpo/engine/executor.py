@@ -6,26 +6,28 @@ model shape, and is given weights as flat vectors.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.flat import FlatModel, ModelFactory, Vector
 from fedhpo.engine.hyperparameters import Local, parse
-from fedhpo.engine.local import is_random, train
+from fedhpo.engine.local import drops_out, set_dropout, train
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
-from fedhpo.engine.streams import entropy
+from fedhpo.engine.streams import entropy, torch_generator
 from fedhpo.engine.view import ClientView, DataView
+from fedhpo.errors import InputError
 
 #: A user's own local training: trains the model in place.
 TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
@@ -98,48 +100,89 @@ class ScoreTask:
 Task = TrainTask | ScoreTask
 
 
+class Built(NamedTuple):
+    """A module, whether its inputs are laid out channels last, and whether it draws random numbers itself."""
+
+    model: FlatModel
+    channels_last: bool
+    draws: bool
+
+
+def to_channels_last(module: nn.Module, x: Tensor) -> bool:
+    """Lay a convolutional model out channels last, which is faster; not if its own code cannot take that."""
+    if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        return False
+    try:
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        with torch.no_grad():
+            module.eval()(x.contiguous(memory_format=torch.channels_last))
+    except Exception:  # such as `view` of what is no longer contiguous
+        module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        return False
+    return True
+
+
+def draws(module: nn.Module, x: Tensor) -> bool:
+    """Whether training draws random numbers outside of dropout layers, as `F.dropout` does."""
+    with torch_generator(), torch.no_grad():
+        set_dropout(module, 0.0)
+        before = torch.random.get_rng_state()
+        try:
+            module.train()(x)
+        except Exception:  # not known
+            return True
+        return not torch.equal(before, torch.random.get_rng_state())
+
+
 class Executor:
     """Does tasks; see the module's docstring."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.view = DataView(setup.data, setup.device)
-        self._models: dict[str, tuple[FlatModel, bool]] = {}
+        self._models: dict[str, Built] = {}
 
-    def model(self, shape: str) -> tuple[FlatModel, bool]:
-        """The module for a model shape, and whether its inputs are laid out channels last."""
+    def model(self, shape: str) -> Built:
+        """The module for a model shape."""
         if shape not in self._models:
-            module = flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device)
-            channels_last = any(isinstance(part, nn.Conv2d) for part in module.modules())
-            if channels_last:
-                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            self._models[shape] = FlatModel(module), channels_last
+            model = FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
+            x, _ = self.view.gather(self.setup.data.train.indices[:2])
+            self._models[shape] = Built(model, to_channels_last(model.module, x), draws(model.module, x))
         return self._models[shape]
 
     def is_random(self, task: Task) -> bool:
-        """Whether the task draws from torch's global generator, which threads share."""
-        return isinstance(task, TrainTask) and is_random(self.model(task.shape)[0].module)
+        """Whether the task may draw from torch's global generator, which threads share."""
+        return isinstance(task, TrainTask) and any(self._is_random(task.shape, job) for job in task.jobs)
+
+    def _is_random(self, shape: str, job: Job) -> bool:
+        built = self.model(shape)
+        if self.setup.train is not None or built.draws:
+            return True
+        return drops_out(built.model.module, self._config(job).get("dropout"))
 
     def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
         """Do a task, given start weights and room for the results."""
         if isinstance(task, ScoreTask):
             return self._score(task, starts[0])
         if task.stacked:
-            return self._train_stacked(task, starts, out)
+            # One client's failure is not that of the others in its stack: then train them one by one.
+            with contextlib.suppress(Exception):
+                return self._train_stacked(task, starts, out)
         return [
             self._train_one(task, job, starts[job.start], None if out is None else out[i])
             for i, job in enumerate(task.jobs)
         ]
 
     def _score(self, task: ScoreTask, start: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        model, channels_last = self.model(task.shape)
+        model, channels_last, _ = self.model(task.shape)
         model.load(start)
         split = self.view.split(task.split)
         rows = [split.rows(int(client)) for client in task.clients]
-        return tuple(score(model.module, self.view, rows, self.setup.loss, channels_last))
+        values = score(model.module, self.view, rows, self.setup.loss, channels_last)
+        return values.loss, values.accuracy
 
     def _train_one(self, task: TrainTask, job: Job, start: Vector, change: Vector | None) -> JobResult:
-        model, channels_last = self.model(task.shape)
+        model, channels_last, _ = self.model(task.shape)
         rows = self.view.data.train.rows(job.client)
         held = self.view.split(task.split).rows(job.client)
         scores: dict[str, float] = {}
@@ -151,11 +194,14 @@ class Executor:
                 scores[f"accuracy_{moment}"] = float(values.accuracy[0])
 
         try:
+            if not len(rows):
+                raise InputError("the client has no training data")
             model.load(start)
             take("before")
             x, y = self.view.gather(rows)
             rng, torch_seed = generators(job)
-            torch.manual_seed(torch_seed)
+            if self._is_random(task.shape, job):
+                self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
                 train(model, x, y, h, rng, self.setup.loss, channels_last)
@@ -176,10 +222,17 @@ class Executor:
             return JobResult(failure=f"{type(error).__name__}: {error}", train_size=len(rows))
         return JobResult("", len(rows), len(held), samples=samples, **scores)
 
+    def _seed_torch(self, seed: int) -> None:
+        if self.setup.device == "cpu":
+            # torch.manual_seed would also visit every kind of accelerator, at 0.4 ms a call.
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
+
     def _train_stacked(
         self, task: TrainTask, starts: Sequence[Vector], out: NDArray[np.float32] | None
     ) -> list[JobResult]:
-        model, _ = self.model(task.shape)
+        model = self.model(task.shape).model
         split = self.view.split(task.split)
         held = [split.rows(job.client) for job in task.jobs]
         runs = []
@@ -226,5 +279,3 @@ def generators(job: Job) -> tuple[np.random.Generator, int]:
     sequence = np.random.SeedSequence(entropy(*job.seed, job.client))
     seed = int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
     return np.random.default_rng(sequence), seed
-
-

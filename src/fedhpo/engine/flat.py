@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedhpo.engine.streams import torch_generator
+
 Vector = NDArray[np.float32]
 ModelFactory = Callable[..., nn.Module]
 
@@ -26,18 +28,36 @@ class FlatModel:
         self.module = module
         tensors = dict(module.named_parameters())
         self.trainable = {name: p for name, p in tensors.items() if p.requires_grad}
-        rest = {name: p for name, p in tensors.items() if not p.requires_grad}
-        rest |= {name: b for name, b in module.named_buffers() if b.is_floating_point()}
+        frozen = [name for name, p in tensors.items() if not p.requires_grad]
+        buffers = dict(module.named_buffers())
+        floating = [name for name, b in buffers.items() if b.is_floating_point()]
         self.parameters = list(self.trainable.values())
-        self._tensors = [t.data for t in self.trainable.values()] + [t.data for t in rest.values()]
+        self._homes = [self._home(name) for name in [*self.trainable, *frozen, *floating]]
+        # Counters and the like do not travel; every training finds them as they were built.
+        self._counters = [
+            (self._home(name), b.clone()) for name, b in buffers.items() if not b.is_floating_point()
+        ]
         self.trainable_size = sum(p.numel() for p in self.parameters)
         self.size = sum(t.numel() for t in self._tensors)
-        self.device = self._tensors[0].device if self._tensors else torch.device("cpu")
+
+    def _home(self, name: str) -> tuple[dict[str, torch.Tensor | None], str]:
+        """Where the module keeps a tensor."""
+        path, _, own = name.rpartition(".")
+        owner = self.module.get_submodule(path)
+        return (owner._parameters if own in owner._parameters else owner._buffers), own  # type: ignore[return-value]
+
+    @property
+    def _tensors(self) -> list[torch.Tensor]:
+        """The state's tensors now: a model's own code may put others in their place (`p.data = ...`)."""
+        found = [home[name] for home, name in self._homes]
+        return [tensor.data for tensor in found if tensor is not None]
 
     def load(self, vector: Vector) -> None:
         """Set the module's state."""
         for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
             tensor.copy_(part)
+        for (home, name), built in self._counters:
+            home[name] = built.clone()
 
     def write(self, vector: Vector) -> None:
         """Write the module's state into `vector`."""
@@ -72,7 +92,7 @@ class FlatModel:
 
 def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int | None = None) -> nn.Module:
     """A model of this shape; its initial weights follow `seed` and leave the global generator alone."""
-    with torch.random.fork_rng(devices=[]):
+    with torch_generator():
         if seed is not None:
             torch.manual_seed(seed)
         module = factory(**hyperparameters)

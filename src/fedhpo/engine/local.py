@@ -7,6 +7,8 @@ the proximal term of FedProx, Li et al., 2020).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -29,10 +31,9 @@ def train(
     h = hyperparameters
     set_dropout(model.module, h.dropout)
     model.module.train()
-    parameters = model.parameters
+    parameters: list[Tensor] = list(model.parameters)
     anchors = [p.detach().clone() for p in parameters] if h.prox else []
-    buffers: list[Tensor] = []
-    first = True
+    velocities = [torch.zeros_like(p) for p in parameters] if h.momentum else []
     for _ in range(h.epochs):
         # One gather per epoch; batches are then views of it.
         order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
@@ -42,64 +43,65 @@ def train(
         for begin in range(0, len(xs), h.batch_size):
             output = model.module(xs[begin : begin + h.batch_size])
             value = mean_loss(output, ys[begin : begin + h.batch_size], loss)
-            gradients = list(torch.autograd.grad(value, parameters, allow_unused=first))
+            gradients = torch.autograd.grad(value, parameters, allow_unused=True)
             with torch.no_grad():
-                if first:
-                    parameters, gradients, anchors = _used(parameters, gradients, anchors)
-                    buffers = [torch.empty_like(p) for p in parameters] if h.momentum else []
-                if anchors:
-                    torch._foreach_add_(gradients, parameters, alpha=h.prox)
-                    torch._foreach_add_(gradients, anchors, alpha=-h.prox)
-                _sgd_step(parameters, gradients, buffers, h, first)
-            first = False
+                _step(parameters, gradients, anchors, velocities, h)
 
 
-def _used(
-    parameters: list[nn.Parameter], gradients: list[Tensor], anchors: list[Tensor]
-) -> tuple[list[nn.Parameter], list[Tensor], list[Tensor]]:
-    """Leave out parameters that the loss does not depend on, as PyTorch's optimisers do."""
-    used = [i for i, gradient in enumerate(gradients) if gradient is not None]
-    return (
-        [parameters[i] for i in used],
-        [gradients[i] for i in used],
-        [anchors[i] for i in used] if anchors else [],
-    )
-
-
-def _sgd_step(
-    parameters: list[nn.Parameter], gradients: list[Tensor], buffers: list[Tensor], h: Local, first: bool
+def _step(
+    parameters: list[Tensor],
+    gradients: Sequence[Tensor | None],
+    anchors: list[Tensor],
+    velocities: list[Tensor],
+    h: Local,
 ) -> None:
+    """One step; parameters that this batch's loss does not depend on stay, as in PyTorch's optimisers."""
+    found = [g for g in gradients if g is not None]
+    if len(found) < len(gradients):
+        used = [i for i, g in enumerate(gradients) if g is not None]
+        parameters, anchors, velocities = (
+            [part[i] for i in used] if part else [] for part in (parameters, anchors, velocities)
+        )
+    if not found:
+        return
+    if anchors:
+        torch._foreach_add_(found, parameters, alpha=h.prox)
+        torch._foreach_add_(found, anchors, alpha=-h.prox)
     torch._fused_sgd_(
         parameters,
-        gradients,
-        buffers,
+        found,
+        velocities,
         weight_decay=h.weight_decay,
         momentum=h.momentum,
         lr=h.lr,
         dampening=0.0,
         nesterov=False,
         maximize=False,
-        is_first_step=first,
+        is_first_step=False,  # velocities begin at zero
     )
+
+
+def dropout_layers(module: nn.Module) -> list[tuple[nn.Module, str]]:
+    """The layers that drop out in training, and the attribute that holds their rate."""
+    return [
+        (part, "p" if isinstance(part, nn.modules.dropout._DropoutNd) else "dropout")
+        for part in module.modules()
+        if isinstance(part, nn.modules.dropout._DropoutNd | nn.MultiheadAttention)
+        or (isinstance(part, nn.RNNBase) and part.num_layers > 1)
+    ]
 
 
 def set_dropout(module: nn.Module, rate: float | None) -> None:
     """Give every dropout layer this rate; None puts back the rate it was built with."""
-    for part in module.modules():
-        if isinstance(part, nn.modules.dropout._DropoutNd):
-            attribute = "p"
-        elif isinstance(part, nn.RNNBase):
-            attribute = "dropout"
-        else:
-            continue
+    for part, attribute in dropout_layers(module):
         if not hasattr(part, "_built_dropout"):
             part._built_dropout = getattr(part, attribute)
         setattr(part, attribute, part._built_dropout if rate is None else rate)
 
 
-def is_random(module: nn.Module) -> bool:
-    """Whether the module has layers that draw random numbers in training."""
+def drops_out(module: nn.Module, rate: float | None) -> bool:
+    """Whether training with this dropout rate (None: as built) draws random numbers."""
     return any(
-        isinstance(part, nn.modules.dropout._DropoutNd) or (isinstance(part, nn.RNNBase) and part.num_layers > 1)
-        for part in module.modules()
+        (getattr(part, "_built_dropout", getattr(part, attribute)) if rate is None else rate) > 0
+        for part, attribute in dropout_layers(module)
     )

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedhpo.data.container import IGNORE
+from fedhpo.errors import InputError
 
 #: Takes the model's output and the targets; gives one loss per sample.
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -17,7 +18,7 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 def mean_loss(output: Tensor, target: Tensor, custom: LossFunction | None) -> Tensor:
     """The loss that local training descends: the mean over the batch (over tokens, for language)."""
     if custom is not None:
-        return custom(output, target).mean()
+        return _custom_losses(output, target, custom).mean()
     if target.is_floating_point():
         return F.mse_loss(output.view_as(target), target)
     if target.ndim == 2:
@@ -28,10 +29,20 @@ def mean_loss(output: Tensor, target: Tensor, custom: LossFunction | None) -> Te
 def sample_losses(output: Tensor, target: Tensor, custom: LossFunction | None) -> Tensor:
     """One loss per sample, for padded batches in which each sample has its own weight."""
     if custom is not None:
-        return custom(output, target)
+        return _custom_losses(output, target, custom)
     if target.is_floating_point():
         return F.mse_loss(output.view_as(target), target, reduction="none").reshape(len(target), -1).mean(1)
     return F.cross_entropy(output, target, reduction="none")
+
+
+def _custom_losses(output: Tensor, target: Tensor, custom: LossFunction) -> Tensor:
+    losses = custom(output, target)
+    if losses.shape[:1] != target.shape[:1]:
+        raise InputError(
+            f"loss must give one loss per sample (reduction='none'): its result has shape "
+            f"{tuple(losses.shape)} for {len(target)} samples"
+        )
+    return losses.flatten(1).mean(1) if losses.ndim > 1 else losses
 
 
 def sample_sums(output: Tensor, target: Tensor, custom: LossFunction | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -42,7 +53,11 @@ def sample_sums(output: Tensor, target: Tensor, custom: LossFunction | None) -> 
         return losses, torch.full_like(ones, torch.nan), ones
     if target.ndim == 2:
         counted = target != IGNORE
-        losses = F.cross_entropy(output.transpose(1, 2), target, ignore_index=IGNORE, reduction="none")
         correct = (output.argmax(-1) == target) & counted
-        return losses.sum(1), correct.sum(1).float(), counted.sum(1).float()
+        if custom is not None:
+            losses = _custom_losses(output, target, custom) * counted.sum(1)
+        else:
+            losses = F.cross_entropy(output.transpose(1, 2), target, ignore_index=IGNORE, reduction="none")
+            losses = losses.sum(1)
+        return losses, correct.sum(1).float(), counted.sum(1).float()
     return sample_losses(output, target, custom), (output.argmax(-1) == target).float(), ones

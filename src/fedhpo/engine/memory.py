@@ -45,9 +45,13 @@ class SharedFile:
         return _received, (reduction.DupFd(self.descriptor),)
 
     def close(self) -> None:
-        """Give the descriptor back; what is mapped stays mapped."""
-        with contextlib.suppress(OSError):
-            os.close(self.descriptor)
+        """Give the descriptor back, once; what is mapped stays mapped."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    __del__ = close  # a federation that nobody closed
 
 
 def _received(descriptor: Any) -> SharedFile:
@@ -119,11 +123,11 @@ def share(arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, SharedArray], Shar
     shared = {}
     end = 0
     for name, array in arrays.items():
-        if isinstance(array, np.memmap) and array.filename is not None and array.flags.c_contiguous:
-            base = array.base
-            if isinstance(base, mmap.mmap):  # the whole mapped array, not a part of it
-                shared[name] = SharedArray(str(array.filename), array.offset, array.shape, array.dtype.str)
-                continue
+        # The base of a whole mapped array is the map itself; that of a part of it is another array.
+        base: object = array.base
+        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.filename is not None:
+            shared[name] = SharedArray(str(array.filename), array.offset, array.shape, array.dtype.str)
+            continue
         array = np.ascontiguousarray(array)
         end = -(-end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         _write(file.descriptor, array, end)
@@ -133,7 +137,7 @@ def share(arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, SharedArray], Shar
 
 
 def _write(descriptor: int, array: NDArray[Any], offset: int) -> None:
-    view = memoryview(array.reshape(-1).view(np.uint8))
+    view = array.reshape(-1).view(np.uint8).data
     while view:
         written = os.pwrite(descriptor, view[: 1 << 30], offset)
         view, offset = view[written:], offset + written

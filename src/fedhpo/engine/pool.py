@@ -26,6 +26,7 @@ from fedhpo.engine import worker
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.flat import Vector
 from fedhpo.engine.memory import Arena, Region, SharedFile
+from fedhpo.engine.streams import torch_generator
 
 #: Tasks a worker process holds at once: one it does, one that waits, so that it never idles.
 _HELD = 2
@@ -93,8 +94,10 @@ class InlinePool(Pool):
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            with torch.random.fork_rng(devices=[]):
-                return _do(self._executor, self._orders.popleft())
+            with torch_generator():
+                done = _do(self._executor, self._orders[0])
+            self._orders.popleft()  # not before: after Ctrl-C the order is still there
+            return done
         finally:
             torch.set_num_threads(threads)
 
@@ -119,7 +122,6 @@ class ThreadPool(Pool):
         self.workers = workers
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
-        self._generator = threading.Lock()
         for _ in range(workers):
             threading.Thread(target=self._work, args=(setup,), daemon=True).start()
 
@@ -129,12 +131,11 @@ class ThreadPool(Pool):
         while (order := self._orders.get()) is not None:
             try:
                 # Dropout draws from torch's global generator: one such training at a time.
-                alone = self._generator if executor.is_random(order.task) else contextlib.nullcontext()
-            except Exception as error:
-                self._done.put(Done(order, failure=f"{type(error).__name__}: {error}"))
-                continue
-            with alone:
-                self._done.put(_do(executor, order))
+                with torch_generator() if executor.is_random(order.task) else contextlib.nullcontext():
+                    done = _do(executor, order)
+            except BaseException as error:  # a thread that ended would be waited for in vain
+                done = Done(order, failure=f"{type(error).__name__}: {error}")
+            self._done.put(done)
 
     def submit(self, order: Order) -> None:
         self._orders.put(order)
@@ -143,6 +144,9 @@ class ThreadPool(Pool):
         return self._done.get()
 
     def close(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._orders.get_nowait()
         for _ in range(self.workers):
             self._orders.put(None)
 
@@ -282,9 +286,7 @@ class ProcessPool(Pool):
             return
         output = self._arena.vector(region, shape[0] * shape[1]).reshape(shape)
         released = region
-        self._ended.append(
-            Done(sent.order, value, output, failure, lambda: self._arena.release(released))
-        )
+        self._ended.append(Done(sent.order, value, output, failure, lambda: self._arena.release(released)))
 
     def _replace(self, member: _Worker) -> None:
         """A worker died: do again what it held; what it was doing for the second time has failed."""

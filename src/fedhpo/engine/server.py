@@ -66,9 +66,10 @@ class _Adaptive(FedAvg):
         if "momentum" in memory:
             first += np.float32(self.beta1) * memory["momentum"]
         squared = change * change
-        before = memory.get("second", np.full_like(change, self.tau**2))
+        before = memory["second"] if "second" in memory else np.full_like(change, self.tau**2)
         second = self.second(squared, before)
-        return first / (np.sqrt(second) + np.float32(self.tau)), {"momentum": first, "second": second}
+        direction = np.divide(first, np.sqrt(second) + np.float32(self.tau), dtype=np.float32)
+        return direction, {"momentum": first, "second": second}
 
     def second(self, squared: Vector, before: Vector) -> Vector:
         """The new second moment."""
@@ -102,7 +103,8 @@ class FedYogi(_Adaptive):
     beta2: float = 0.99
 
     def second(self, squared: Vector, before: Vector) -> Vector:
-        return before - np.float32(1 - self.beta2) * squared * np.sign(before - squared)
+        moved: Vector = before - np.float32(1 - self.beta2) * squared * np.sign(before - squared)
+        return moved
 
 
 class _Names(dict[str, type[FedAvg]]):
@@ -191,7 +193,7 @@ class Aggregate:
         if self._how.rule == "median":
             return np.median(np.stack(self._kept), axis=0)
         if self._how.rule == "trimmed_mean":
-            cut = int(self._how.trim * len(self._kept))
+            cut = int(self._how.trim * len(self._kept) + 1e-9)  # 0.29 x 100 is 29
             ordered = np.sort(np.stack(self._kept), axis=0)
             mean: Vector = ordered[cut : len(ordered) - cut].mean(axis=0)
             return mean

@@ -7,6 +7,7 @@ weight zero, and leave the stack when they have taken all their steps.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from fedhpo.engine.flat import FlatModel, Vector
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import is_random
+from fedhpo.engine.local import dropout_layers, drops_out
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
 from fedhpo.engine.score import ClientScores, per_client
 
@@ -29,28 +30,32 @@ MOST_PARAMETERS = 60_000
 FEWEST_RUNS = 4
 #: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
 STACK_BYTES = 2_000_000
-MOST_RUNS = 64
+MOST_RUNS = 32
 
 
-def can_stack(model: FlatModel, sample: Tensor, any_size: bool = False) -> bool:
+def can_stack(
+    model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None = None, any_size: bool = False
+) -> bool:
     """Whether runs of this model may be stacked: a fixed rule, never a timing, so that results repeat.
 
-    Recurrent layers do not stack; layers that draw random numbers, or keep statistics of a batch,
-    would mix the runs. What else `vmap` cannot do shows when a pair is tried on one sample.
+    Recurrent layers do not stack; layers that drop out, or keep statistics of a batch, would mix the
+    runs; the mean over a batch of texts is over tokens, not samples. What else cannot be done (random
+    numbers, parameters that the loss does not depend on) shows when a pair is tried on a few samples.
     """
     if (
         not model.parameters
         or model.size != model.trainable_size
         or not (any_size or model.size <= MOST_PARAMETERS)
-        or is_random(model.module)
+        or drops_out(model.module, None)
         or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
         or any(True for _ in model.module.buffers())
+        or (y.ndim > 1 and not y.is_floating_point())
     ):
         return False
-    pair = Stack(model, torch.from_numpy(np.stack([model.vector()] * 2)))
+    pair = Stack(model, torch.from_numpy(np.stack([model.vector()] * 2)), loss)
     try:
-        with torch.no_grad():
-            pair.forward(torch.stack([sample, sample]))
+        pair.train([StackedRun(x, y, Local(), np.random.default_rng(0)) for _ in range(2)])
+        pair.score([x, x], [y, y])
     except Exception:
         return False
     return True
@@ -79,6 +84,13 @@ class Stack:
         self._model = model
         self._loss = loss
         self._forward = torch.func.vmap(self._call)
+        self._mode(training=False)
+
+    def _mode(self, training: bool) -> None:
+        """Train or score; dropout layers, whose rate is 0 in a stack, are passed by."""
+        self._model.module.train(training)
+        for part, _ in dropout_layers(self._model.module):
+            part.eval()
 
     def _call(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         output: Tensor = torch.func.functional_call(self._model.module, parameters, (x,))
@@ -98,7 +110,7 @@ class Stack:
 
     def train(self, runs: Sequence[StackedRun]) -> None:
         """Train every model of the stack, in place; runs are ordered longest first."""
-        self._model.module.train()
+        self._mode(training=True)
         index, weight, steps = _batches(runs)
         x, y = _padded([run.x for run in runs]), _padded([run.y for run in runs])
         h = [run.hyperparameters for run in runs]
@@ -129,7 +141,7 @@ class Stack:
 
     def score(self, xs: list[Tensor], ys: list[Tensor]) -> ClientScores:
         """Score each model of the stack on its own rows."""
-        self._model.module.eval()
+        self._mode(training=False)
         sizes = np.array([len(y) for y in ys])
         longest = int(sizes.max(initial=0))
         if longest == 0:
@@ -183,7 +195,7 @@ def stacks(sizes: Sequence[tuple[int, int]], parameters: int) -> list[list[int]]
         members = sorted((i for i, s in enumerate(sizes) if s[0] == batch), key=lambda i: (-sizes[i][1], i))
         count = math.ceil(len(members) / most)
         bounds = np.linspace(0, len(members), count + 1).astype(int)
-        chunks = [members[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        chunks = [members[a:b] for a, b in itertools.pairwise(bounds)]
         found += [chunk for chunk in chunks if len(chunk) >= FEWEST_RUNS]
     return found
 

@@ -34,17 +34,18 @@ def share_data(data: FederatedData) -> tuple[tuple[FederatedData, dict[str, Shar
         arrays[f"{name}.indices"], arrays[f"{name}.offsets"] = split.indices, split.offsets
     shared, file = share(arrays)
     empty = Split(data.train.indices[:0], data.train.offsets[:0])
-    nothing = {"x": np.empty((0, *data.x.shape[1:]), data.x.dtype), "y": np.empty(0, data.y.dtype)}
-    bare = replace(data, **nothing, train=empty, validation=empty, test=empty, client_names=None)
+    x, y = np.empty((0, *data.x.shape[1:]), data.x.dtype), np.empty(0, data.y.dtype)
+    bare = replace(data, x=x, y=y, train=empty, validation=empty, test=empty, client_names=None)
     return (bare, shared), file
 
 
 def open_data(bare: FederatedData, shared: dict[str, SharedArray]) -> FederatedData:
     """The data with its arrays mapped read-only."""
-    splits = {
-        name: Split(shared[f"{name}.indices"].open(), shared[f"{name}.offsets"].open()) for name in _SPLITS
-    }
-    return replace(bare, x=shared["x"].open(), y=shared["y"].open(), **splits)
+    arrays = {name: array.open() for name, array in shared.items()}
+    train, validation, test = (
+        Split(arrays[f"{name}.indices"], arrays[f"{name}.offsets"]) for name in _SPLITS
+    )
+    return replace(bare, x=arrays["x"], y=arrays["y"], train=train, validation=validation, test=test)
 
 
 def main(

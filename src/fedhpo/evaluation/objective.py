@@ -141,7 +141,7 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     if objective.over == "tail":
         first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))
         return second - first, math.nan, len(better.clients)
-    shared, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)
+    _, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)
     difference = objective.values(better)[ours] - objective.values(than)[theirs]
     sizes: Ints = better.size[ours]
     known = np.isfinite(difference) & (sizes > 0)

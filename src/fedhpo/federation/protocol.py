@@ -83,6 +83,11 @@ class Work:
             if score not in (BEFORE, AFTER):
                 raise InputError(f"unknown score {score!r}; known: {BEFORE}, {AFTER}")
 
+    @property
+    def by_rule(self) -> bool:
+        """Whether the clients resolve their hyperparameters themselves."""
+        return not isinstance(self.client, Mapping | Sequence)
+
     def config_of(self, member: int) -> Mapping[str, Any]:
         """The client hyperparameters of one member, by its position in the cohort."""
         if isinstance(self.client, Mapping):
@@ -152,7 +157,7 @@ class RoundReport:
     @property
     def ok(self) -> NDArray[np.bool_]:
         """Which members' replies were used."""
-        return self.status == Status.OK
+        return np.equal(self.status, Status.OK)
 
     def mean(self, score: str, weighting: Literal["size", "uniform"] = "size") -> float:
         """Mean of a score ("loss_before", ...) over the members that have one; NaN without any."""
@@ -322,7 +327,7 @@ class Federation(ABC):
         if lacking:
             raise InputError(f"{by} needs a federation with: {', '.join(lacking)}; this one lacks that")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  a runtime may have nothing to free
         """Free processes and connections; the federation cannot be used afterwards."""
 
     def __enter__(self) -> Federation:

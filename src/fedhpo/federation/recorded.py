@@ -225,9 +225,10 @@ class RecordedFederation(Federation):
     def decide(self, kind: str, key: Any, compute: Callable[[], Any], *, epsilon: float = 0.0) -> Any:
         """What `compute` returns, JSON-able: computed once, then served from the record for ever.
 
-        `key` is what the decision was asked with, and must be the same on replay. A private release
-        states its `epsilon`: it is charged, on disk, before `compute` draws anything, and is refused
-        with a `BudgetError` if the budget does not hold it.
+        `key` is what the decision was asked with, and must be the same on replay. `compute` is then not
+        called: it must not draw from a generator that is used again later, but from one of its own.
+        A private release states its `epsilon`: it is charged, on disk, before `compute` draws anything,
+        and is refused with a `BudgetError` if the budget does not hold it.
         """
         kind, call = f"decide {kind}", canonical(key)
         event = self.record.expect(kind, call)

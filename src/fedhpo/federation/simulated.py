@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,11 @@ from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainFunction, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.engine.flat import FlatModel, ModelFactory, Vector, check_update
+from fedhpo.engine.flat import FlatModel, ModelFactory, Vector
+from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local, parse
 from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import (
     Done,
     InlinePool,
@@ -30,10 +31,10 @@ from fedhpo.engine.pool import (
     cores,
     refuse_in_worker,
 )
-from fedhpo.engine.server import OPTIMISERS, Aggregate, Aggregation, FedAvg, server_optimiser
-from fedhpo.engine.stacked import can_stack, stacks
+from fedhpo.engine.server import OPTIMISERS, Aggregation, FedAvg, server_optimiser
+from fedhpo.engine.stacked import can_stack
 from fedhpo.engine.streams import derive, stream
-from fedhpo.errors import InputError
+from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation import protocol
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import (
@@ -53,6 +54,7 @@ from fedhpo.federation.protocol import (
     Work,
 )
 
+SPLITS = get_args(SplitName)
 #: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
 _ROWS_PER_TASK = 2048
 #: What a client sends back of an evaluation: loss, accuracy and size.
@@ -73,35 +75,12 @@ class _Trial:
 
 @dataclass(eq=False)
 class _Round:
-    """A round under way. Updates are added in `sequence`, whatever order they come in."""
+    """A round under way."""
 
     work: Work
     trial: _Trial
     optimiser: FedAvg
-    sequence: deque[int]
-    aggregate: Aggregate
-    results: list[JobResult | None]
-    status: NDArray[np.int8]
-    reasons: dict[int, str] = field(default_factory=dict)
-    waiting: dict[int, tuple[JobResult, Vector | None, Callable[[], None]]] = field(default_factory=dict)
-
-    def take(self, member: int, result: JobResult, update: Vector | None, release: Callable[[], None]) -> None:
-        """A member's result; what is next in the sequence is added up and its memory given back."""
-        self.waiting[member] = result, update, release
-        while self.sequence and self.sequence[0] in self.waiting:
-            member = self.sequence.popleft()
-            result, update, release = self.waiting.pop(member)
-            problem = result.failure
-            if not problem:
-                assert update is not None
-                problem = check_update(update, len(self.trial.weights)) or ""
-            if problem:
-                self.status[member], self.reasons[member] = Status.FAILED, problem
-            else:
-                assert update is not None
-                self.aggregate.add(update, result.train_size)
-            self.results[member] = result
-            release()
+    gathering: Gathering
 
 
 class SimulatedFederation(Federation):
@@ -154,13 +133,13 @@ class SimulatedFederation(Federation):
         if trial in self._trials:
             raise TrialError(f"trial {trial} has been started already")
         try:
+            shape = flat.shape_key(model)
             module = flat.build(self._setup.factory, model, derive(seed, "model"))
         except InputError:
             raise
         except TypeError as error:
             raise InputError(f"the model cannot be built with {dict(model)}: {error}") from error
         flat_model = FlatModel(module)
-        shape = flat.shape_key(model)
         if shape not in self._shapes:
             self._inspect(shape, flat_model)
         self._trials[trial] = _Trial(shape, seed, flat_model.vector())
@@ -176,8 +155,9 @@ class SimulatedFederation(Federation):
         stacked = self._stacking and self._setup.train is None
         if stacked:
             executor = Executor(self._setup)
-            sample = executor.view.gather(self._setup.data.train.indices[:1])[0]
-            stacked = can_stack(executor.model(shape)[0], sample, any_size=self._setup.device != "cpu")
+            x, y = executor.view.gather(self._setup.data.train.indices[:2])
+            on_gpu = self._setup.device != "cpu"
+            stacked = can_stack(executor.model(shape).model, x, y, self._setup.loss, any_size=on_gpu)
         self._shapes[shape] = model.size, model.trainable_size, stacked
 
     def fork(self, source: int, target: int) -> None:
@@ -188,9 +168,7 @@ class SimulatedFederation(Federation):
                 f"its model has another shape ({copy.shape}, not {origin.shape})"
             )
         self._idle(source, target)
-        self._trials[target] = replace(
-            copy, weights=origin.weights, memory=origin.memory, round=origin.round
-        )
+        self._trials[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
 
     def stop(self, trial: int) -> None:
         self._trial(trial)
@@ -221,142 +199,115 @@ class SimulatedFederation(Federation):
         return [self.next_done(piece.trial) for piece in work]
 
     def _plan(self, works: Sequence[Work]) -> None:
-        """Turn rounds into tasks: members in order of length, alone or in stacks."""
+        """Turn rounds into tasks, and submit them."""
+        numbers = [work.trial for work in works]
+        if len(set(numbers)) < len(numbers):
+            raise TrialError(f"one round per trial at a time: found work for the trials {numbers}")
         rounds = [self._begin(work) for work in works]
-        stackable: dict[str, list[tuple[_Round, int, Job]]] = {}
-        alone: list[tuple[_Round, int, Job]] = []
-        for one in rounds:
-            stacked = self._shapes[one.trial.shape][2] and not isinstance(one.work.client, protocol.ClientSide)
-            target = stackable.setdefault(one.trial.shape, []) if stacked else alone
-            for member in one.sequence:
-                job = Job(
-                    int(one.work.cohort[member]),
-                    0,
-                    one.work.config_of(member) if stacked or self._plain(one.work) else one.work.client,
-                    (one.trial.seed, one.trial.calls),
-                    one.trial.round,
-                )
-                target.append((one, member, job))
-        for shape, members in stackable.items():
-            alone += self._submit_stacks(shape, members)
-        for one, member, job in alone:
-            task = TrainTask(one.trial.shape, (job,), one.work.scores)
-            order = Order(task, [one.trial.weights], (1, len(one.trial.weights)))
-            self._running[order] = [(one, member)]
+        places = [(one, member) for one in rounds for member in one.gathering.sequence]
+        for task, members in plan([self._member(one, member) for one, member in places]):
+            weights = [places[i][0].trial.weights for i in members]
+            order = Order(task, weights, (len(members), len(weights[0])))
+            self._running[order] = [places[i] for i in members]
             self._workforce.submit(order)
         self._rounds.update({one.work.trial: one for one in rounds})
-
-    @staticmethod
-    def _plain(work: Work) -> bool:
-        return not isinstance(work.client, protocol.ClientSide)
-
-    def _submit_stacks(
-        self, shape: str, members: list[tuple[_Round, int, Job]]
-    ) -> list[tuple[_Round, int, Job]]:
-        """Submit what can be stacked; the rest comes back."""
-        sizes = []
-        for _, _, job in members:
-            h = parse(Local, "client", job.config)
-            sizes.append((h.batch_size, h.steps(int(self._train_sizes[job.client]))))
-        left = dict(enumerate(members))
-        scores = {i: one.work.scores for i, (one, _, _) in left.items()}
-        for stack in stacks(sizes, self._shapes[shape][0]):
-            if len({scores[i] for i in stack}) > 1:
-                continue
-            chosen = [left.pop(i) for i in stack]
-            jobs = tuple(replace(job, start=i) for i, (_, _, job) in enumerate(chosen))
-            weights = [one.trial.weights for one, _, _ in chosen]
-            order = Order(
-                TrainTask(shape, jobs, scores[stack[0]], stacked=True), weights, (len(jobs), len(weights[0]))
-            )
-            self._running[order] = [(one, member) for one, member, _ in chosen]
-            self._workforce.submit(order)
-        return list(left.values())
 
     def _begin(self, work: Work) -> _Round:
         trial = self._trial(work.trial)
         self._idle(work.trial)
-        sizes = self._train_sizes
+        cohort = np.array(work.cohort, np.int64)
         for client in work.cohort:
-            if not 0 <= client < len(sizes) or not sizes[client]:
+            if not 0 <= client < len(self._train_sizes) or not self._train_sizes[client]:
                 raise InputError(f"client {client} cannot train: it is not there, or has no training data")
-        if self._plain(work) and self._setup.train is None:
-            epochs = [parse(Local, "client", work.config_of(i)).epochs for i in range(len(work.cohort))]
-        else:
-            epochs = [1] * len(work.cohort)
-        status = np.zeros(len(work.cohort), np.int8)
+        epochs = np.ones(len(cohort))
+        if self._setup.train is None and not work.by_rule:
+            own = [work.config_of(i) for i in range(1 if isinstance(work.client, Mapping) else len(cohort))]
+            epochs[:] = [parse(Local, "client", config).epochs for config in own]
+        missing = np.zeros(len(cohort), np.bool_)
         if self._missing:
-            gone = stream(trial.seed, "missing", trial.calls).random(len(status)) < self._missing
-            status[gone] = Status.MISSING
-        length = np.array(epochs) * sizes[np.array(work.cohort)]
-        longest_first = [int(i) for i in np.argsort(-length, kind="stable") if status[i] == Status.OK]
+            missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
+        longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
+        sequence = [int(i) for i in longest_first if not missing[i]]
         return _Round(
             work,
             trial,
             server_optimiser(self._server, work.server),
-            deque(longest_first),
-            self._aggregation.start(),
-            [None] * len(work.cohort),
-            status,
-            {int(i): "no reply" for i in np.flatnonzero(status == Status.MISSING)},
+            Gathering.of(len(trial.weights), sequence, self._aggregation.start(), missing),
         )
+
+    def _member(self, one: _Round, member: int) -> Member:
+        trial, client = one.trial, int(one.work.cohort[member])
+        size, _, stackable = self._shapes[trial.shape]
+        config: Any = one.work.client
+        stack = None
+        if not one.work.by_rule:
+            config = one.work.config_of(member)
+            if stackable:
+                h = parse(Local, "client", config)
+                stack = None if h.dropout else (h.batch_size, h.steps(int(self._train_sizes[client])))
+        job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
+        return Member(job, trial.shape, size, one.work.scores, stack)
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         if not self._rounds or (trial is not None and trial not in self._rounds):
             raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
         while True:
             for number, one in self._rounds.items():
-                if not one.sequence and trial in (None, number):
+                if one.gathering.complete and trial in (None, number):
                     del self._rounds[number]
                     return self._end(one)
             self._collect(self._workforce.next())
 
     def _collect(self, done: Done) -> None:
-        members = self._running.pop(done.order)
-        last = len(members) - 1
-        for i, (one, member) in enumerate(members):
-            result = JobResult(failure=done.failure) if done.failure else done.value[i]
-            update = None if done.output is None or done.failure else done.output[i]
-            if last and update is not None:  # a row of a stack: small, and the stack is released as a whole
-                update = update.copy()
-            one.take(member, result, update, done.release if i == last else lambda: None)
+        """Give each member of a round what a task brought."""
+        places = self._running.pop(done.order)
+        if done.failure or done.output is None:
+            for one, member in places:
+                one.gathering.take(member, JobResult(failure=done.failure))
+            done.release()
+        elif len(places) == 1:
+            one, member = places[0]
+            one.gathering.take(member, done.value[0], done.output[0], done.release)
+        else:  # rows of a stack are small: copy them, and release the stack as a whole
+            for row, (one, member) in enumerate(places):
+                one.gathering.take(member, done.value[row], done.output[row].copy())
+            done.release()
 
     def _end(self, one: _Round) -> RoundReport:
-        work, trial = one.work, one.trial
-        ok = one.status == Status.OK
-        applied = int(ok.sum()) >= work.minimum
+        work, trial, gathered = one.work, one.trial, one.gathering
+        replies = int((gathered.status == Status.OK).sum())
+        applied = replies >= work.minimum
         size = len(trial.weights)
         if applied:
-            change = one.aggregate.mean()
+            change = gathered.aggregate.mean()
             trainable = self._shapes[trial.shape][1]
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             weights = trial.weights + np.concatenate([step, change[trainable:]])
             trial = replace(trial, weights=weights, memory=memory, round=trial.round + 1)
         self._trials[work.trial] = replace(trial, calls=trial.calls + 1)
-        results = [r if r is not None and good else JobResult() for r, good in zip(one.results, ok, strict=True)]
 
         def column(name: str, kind: type) -> NDArray[Any]:
-            return np.array([getattr(result, name) for result in results], kind)
+            return np.array([getattr(result, name) for result in gathered.results], kind)
 
         return RoundReport(
             work.trial,
             trial.round,
             applied,
             np.array(work.cohort, np.int64),
-            one.status,
+            gathered.status,
             column("train_size", np.int64),
             column("validation_size", np.int64),
             column("loss_before", np.float64),
             column("loss_after", np.float64),
             column("accuracy_before", np.float64),
             column("accuracy_after", np.float64),
-            dict(sorted(one.reasons.items())),
+            dict(sorted(gathered.reasons.items())),
             Cost(
                 rounds=1,
-                client_rounds=len(ok),
-                bytes_down=4 * size * len(ok),
-                bytes_up=4 * size * int(ok.sum()),
-                samples=sum(r.samples for r in one.results if r is not None),
+                client_rounds=len(work.cohort),
+                bytes_down=4 * size * len(work.cohort),
+                bytes_up=4 * size * replies,
+                samples=sum(result.samples for result in gathered.results),
             ),
         )
 
@@ -367,8 +318,8 @@ class SimulatedFederation(Federation):
     ) -> list[Scores]:
         self._idle(*trials)
         chosen = self._known_clients(clients)
-        sizes = getattr(self._setup.data, split).sizes[chosen]
-        bounds = np.unique(np.cumsum(sizes) // _ROWS_PER_TASK, return_index=True)[1].tolist()
+        sizes = self._split_sizes(split)[chosen]
+        bounds = np.unique(np.cumsum(np.maximum(sizes, 1)) // _ROWS_PER_TASK, return_index=True)[1].tolist()
         chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
         orders: dict[Order, tuple[int, slice]] = {}
         loss, accuracy = np.full((2, len(trials), len(chosen)), np.nan)
@@ -409,6 +360,12 @@ class SimulatedFederation(Federation):
             for i, number in enumerate(trials)
         ]
 
+    def _split_sizes(self, split: SplitName) -> Ints:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+        sizes: Ints = getattr(self._setup.data, split).sizes
+        return sizes
+
     def _known_clients(self, clients: Sequence[int] | Ints) -> Ints:
         chosen = np.asarray(clients, np.int64)
         bad = chosen[(chosen < 0) | (chosen >= self._setup.data.clients)]
@@ -423,6 +380,7 @@ class SimulatedFederation(Federation):
         self._idle(task.trial)
         if self._setup.train is None:
             parse(Local, "client", task.client)
+        self._split_sizes(task.split)
         chosen = [int(c) for c in self._known_clients(clients)]
         orders = {}
         for client in chosen:
@@ -444,9 +402,7 @@ class SimulatedFederation(Federation):
                 continue
             names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
             content = {"size": result.validation_size} | {name: getattr(result, name) for name in names}
-            answers[client] = Answer(
-                client, Status.OK, content, cost=replace(cost, samples=result.samples)
-            )
+            answers[client] = Answer(client, Status.OK, content, cost=replace(cost, samples=result.samples))
         return [answers[client] for client in chosen]
 
     # State
@@ -458,10 +414,11 @@ class SimulatedFederation(Federation):
         return TrialState(arrays, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
+        self._idle(trial)
         facts = dict(state.facts)
         shape = facts["shape"]
         if shape not in self._shapes:
-            self._inspect(shape, Executor(self._setup).model(shape)[0])
+            self._inspect(shape, Executor(self._setup).model(shape).model)
         weights = state.arrays["weights"]
         if weights.shape != (self._shapes[shape][0],):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")

@@ -32,6 +32,7 @@ _REPORT = {
     "accuracy_after": "<f8",
 }
 _SCORES = {"clients": "<i8", "status": "<i1", "size": "<i8", "loss": "<f8", "accuracy": "<f8"}
+_INTEGERS = [(t, np.iinfo(t).min, np.iinfo(t).max) for t in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4")]
 _CONSECUTIVE = "consecutive"
 # Half a page of the database: less would not shorten the write, but the time counts.
 _WORTH_COMPRESSING = 2048
@@ -104,6 +105,7 @@ def _with_header(header: dict[str, Any], body: bytes) -> bytes:
     return struct.pack("<I", len(text)) + text + body
 
 
+@np.errstate(over="ignore", under="ignore")  # of floats that do not fit into 4 bytes
 def _pack_columns(kind: str, facts: list[Any], items: Sequence[Any], types: dict[str, str]) -> bytes:
     lengths = [len(getattr(item, next(iter(types)))) for item in items]
     specs, bodies = [], []
@@ -113,8 +115,7 @@ def _pack_columns(kind: str, facts: list[Any], items: Sequence[Any], types: dict
             if part.shape != (length,):
                 raise ValueError(f"{name} has shape {part.shape}, {next(iter(types))} has {length} entries")
         alike = len(parts) > 1 and all(part.tobytes() == parts[0].tobytes() for part in parts[1:])
-        with np.errstate(over="ignore", under="ignore"):
-            spec, body = _narrow(parts[0] if alike or len(parts) == 1 else np.concatenate(parts))
+        spec, body = _narrow(parts[0] if alike or len(parts) == 1 else np.concatenate(parts))
         specs.append([spec, alike])
         bodies.append(body)
     header = {"kind": kind, "items": facts, "lengths": lengths, "columns": specs}
@@ -147,9 +148,8 @@ def _narrow(column: NDArray[Any]) -> tuple[Any, bytes]:
     low, high = int(column.min()), int(column.max())
     if column.size > 2 and high - low == column.size - 1 and bool((np.diff(column) == 1).all()):
         return [_CONSECUTIVE, low], b""
-    for dtype in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4"):
-        limits = np.iinfo(dtype)
-        if limits.min <= low and high <= limits.max:
+    for dtype, least, most in _INTEGERS:
+        if least <= low and high <= most:
             return dtype, column.astype(dtype).tobytes()
     return "<i8", column.astype("<i8").tobytes()
 

@@ -89,6 +89,7 @@ class Record:
         self.read_only = read_only
         self._waiting: list[tuple[Any, ...]] = []
         self._begun = time.monotonic()
+        self._session: int | None = None
         with trouble_at(path, "cannot open the record"):
             self._database = _connect_to_read(path) if read_only else _connect_to_write(path)
         try:
@@ -219,7 +220,7 @@ class Record:
                 places = ", ".join("?" * len(_EVENT_COLUMNS))
                 self._database.executemany(f"INSERT INTO events VALUES ({places})", self._waiting)
             yield
-            if hasattr(self, "_session"):
+            if self._session is not None:
                 times = "active = ?, checkpoint_seconds = ?, checkpoint_bytes = ?"
                 spent = (time.monotonic() - self._begun, self._checkpoint_seconds, self._checkpoint_bytes)
                 self._database.execute(
@@ -333,19 +334,36 @@ def _short(text: str) -> str:
 
 
 def _connect_to_write(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+    database = _connect(path)
     try:
-        try:
-            mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        except sqlite3.OperationalError:
-            mode = "none"
-        if mode != "wal":  # memory cannot be shared here, as on network file systems
+        if not _can_wal(database):  # memory cannot be shared here, as on network file systems
+            database.close()
+            database = _connect(path)
+            # A record that is in WAL mode already opens without shared memory if nobody else may.
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.execute("PRAGMA journal_mode = DELETE")
+            database.execute("PRAGMA locking_mode = NORMAL")
         database.execute("PRAGMA synchronous = FULL")
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+
+
+def _can_wal(database: sqlite3.Connection) -> bool:
+    """Turn the write-ahead log on, and see whether that works."""
+    try:
+        if database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            return False
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:

@@ -2,6 +2,8 @@
 
 from fedhpo.samplers.base import Observation, Sampler
 from fedhpo.samplers.grid import Grid
+from fedhpo.samplers.optuna import OptunaSampler
 from fedhpo.samplers.random import Random
+from fedhpo.samplers.tpe import TPE
 
-__all__ = ["Grid", "Observation", "Random", "Sampler"]
+__all__ = ["TPE", "Grid", "Observation", "OptunaSampler", "Random", "Sampler"]

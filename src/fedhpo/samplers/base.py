@@ -36,11 +36,14 @@ class Sampler(Protocol):
         observations: Sequence[Observation],
         asked: Sequence[Config],
         rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
     ) -> Config | None:
         """The next config to try, or None if there is none left.
 
-        `asked` are all configs of the run so far, whether suggested here or given by the user.
+        `asked` are the configs that must not come again: all of the run so far (under Hyperband, of
+        the bracket), whether suggested here or given by the user. With a `pool`, such as the configs
+        of a table, only its members may be suggested.
         """
 
     def limit(self, space: Space) -> int | None:
-        """How many configs it could suggest at most; None for no limit."""
+        """How many configs it could suggest at most without a pool; None for no limit."""

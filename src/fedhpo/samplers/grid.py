@@ -24,10 +24,12 @@ class Grid:
         observations: Sequence[Observation],
         asked: Sequence[Config],
         rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
     ) -> Config | None:
-        """The first config of the grid that was not tried yet."""
+        """The first config of the grid, or of the pool, that was not tried yet."""
         tried = set(asked)
-        return next((config for config in space.grid(self.points) if config not in tried), None)
+        grid = space.grid(self.points) if pool is None else pool
+        return next((config for config in grid if config not in tried), None)
 
     def limit(self, space: Space) -> int | None:
         """The size of the grid."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedhpo.config import Config
+from fedhpo.samplers._untried import finite_size, untried
 from fedhpo.samplers.base import Observation
 from fedhpo.space import Space
 
-_TRIES = 1000
+#: So many draws from the prior, then what is left of a finite space is looked through.
+_TRIES = 100
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,18 @@ class Random:
         observations: Sequence[Observation],
         asked: Sequence[Config],
         rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
     ) -> Config | None:
-        """A config drawn from the space that is not among `asked`."""
-        tried = set(asked)
-        for _ in range(_TRIES):
-            config = space.sample(rng)
-            if config not in tried:
-                return config
-        # Hardly anything is left of a finite space: look it through.
-        left = [config for config in space.grid(2) if config not in tried]
-        return left[rng.integers(len(left))] if left and math.isfinite(space.size) else None
+        """A config drawn from the space, or the pool, that is not among `asked`."""
+        if pool is None:
+            tried = set(asked)
+            for _ in range(_TRIES):
+                config = space.sample(rng)
+                if config not in tried:
+                    return config
+        left = untried(space, asked, rng, pool)
+        return left[0] if left else None
 
     def limit(self, space: Space) -> int | None:
         """The number of configs in a finite space."""
-        return int(space.size) if math.isfinite(space.size) else None
+        return finite_size(space)

@@ -44,24 +44,23 @@ def halving_rungs(rounds: int, total: int, sizes: list[int]) -> list[int]:
     if left < sum(extra) or rounds < len(sizes):
         least = sizes[-1] * max(rounds, len(sizes)) + sum(extra)
         raise InputError(
-            f"{' -> '.join(map(str, sizes))} trials with a last training of {rounds} rounds need a total of at "
-            f"least {least} rounds" + (f" and rounds of at least {len(sizes)}" if rounds < len(sizes) else "")
+            f"{' -> '.join(map(str, sizes))} trials with a last training of {rounds} rounds need a total "
+            f"of at least {least} rounds"
+            + (f" and rounds of at least {len(sizes)}" if rounds < len(sizes) else "")
             + f", not {total}; fewer trials need less"
         )
     if not extra:
         return [rounds]
     step, left = divmod(left, sum(extra))
-    # No rung may reach the end of the training before the last one does.
-    longest = rounds // len(sizes) if step * len(extra) >= rounds else None
+    # Each rung must end before the next: where the total pays for more, the rungs divide the training.
+    capped = step * len(extra) >= rounds
+    step = rounds // len(sizes) if capped else step
     ends, end = [], 0
-    for cost in extra:
-        length = step
-        if longest is None:
-            more = min(left // cost, rounds - 1 - end - length) if cost else 0
-            length, left = length + max(0, more), left - max(0, more) * cost
-        else:
-            length = longest
-        end += length
+    for i, cost in enumerate(extra):
+        room = rounds - 1 - end - step * (len(extra) - i)
+        more = 0 if capped else min(left // cost, room)
+        left -= more * cost
+        end += step + more
         ends.append(end)
     return [*ends, rounds]
 

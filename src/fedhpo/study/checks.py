@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from fedhpo.data import DATASETS, partition_from_dict, split_from_dict
+from fedhpo.data import DATASETS, FederatedData, partition_from_dict, split_from_dict
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.models import MODELS, hyperparameter_defaults
@@ -28,7 +27,7 @@ def check_data(data: Data) -> None:
     for key in data.others:
         if key not in options:
             known = [*Data.model_fields, *options]
-            raise InputError(f"data: {unknown_name(f'key for data set {data.name!r}', key, known)}")
+            raise InputError(f"data: {unknown_name('key', key, known)}")
     if data.partition is not None:
         with_clients = {"clients": data.clients or 1, **data.partition}
         _named("data.partition", lambda: partition_from_dict(with_clients, data.clients))
@@ -57,11 +56,11 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
     for where, keys in (("model", model.others), ("space.model", tuned)):
         for key in keys:
             if key not in known:
-                kind = f"hyperparameter of model {model.name!r}"
+                kind = f"hyperparameter of {model.name}"
                 raise InputError(f"{where}.{key}: {unknown_name(kind, key, known)}")
 
 
-def check_space(space: Space, server: Server, tables: Mapping[str, Any]) -> None:
+def check_space(space: Space, server: Server) -> None:
     """Client and server hyperparameters are known, and every value that can occur is allowed."""
     if not space.names:
         raise InputError("space has nothing to tune: write, say, lr = { low = 1e-3, high = 1.0, log = true }")
@@ -75,7 +74,9 @@ def check_space(space: Space, server: Server, tables: Mapping[str, Any]) -> None
 
     named = servers.pop("optimiser", None)
     if named is not None and "optimiser" in server.model_fields_set:
-        raise InputError("server.optimiser is fixed here and also in space.server.optimiser: keep one of them")
+        raise InputError(
+            "server.optimiser is fixed here and also in space.server.optimiser: keep one of them"
+        )
     names = _ends(named) if named is not None else [server.optimiser]
     for name in names:
         _named("space.server.optimiser", lambda name=name: OPTIMISERS[name])
@@ -109,11 +110,17 @@ def _ends(value: Any) -> list[Any]:
     return [value]
 
 
-def dataset_options(name: str) -> dict[str, Any]:
-    """The options of a data set with their defaults, for the schema."""
-    return DATASETS[name].options
-
-
-def first_line(thing: Any) -> str:
-    """The first line of a docstring."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
+def check_clients(data: FederatedData, cohort: int, evaluated: int | float | None) -> None:
+    """The federation has the clients that rounds and evaluations ask for."""
+    training, scoring = len(data.train_clients), len(data.validation_clients)
+    if cohort > training:
+        raise InputError(
+            f"budget.cohort = {cohort}: must be at most {training}, the number of clients that can train"
+        )
+    if not scoring:
+        raise InputError("data.split: no client has validation rows, so that nothing can be scored")
+    if isinstance(evaluated, int) and evaluated > scoring:
+        raise InputError(
+            f"evaluation.clients = {evaluated}: must be at most {scoring}, the number of clients that hold "
+            "validation data"
+        )

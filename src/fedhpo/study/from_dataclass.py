@@ -15,12 +15,19 @@ fedhpo.errors.InputError: method.rate = '2': must be a whole number
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from functools import cache
+from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PydanticSchemaGenerationError,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from fedhpo.errors import InputError
@@ -29,22 +36,22 @@ from fedhpo.study.problems import problems
 T = TypeVar("T")
 
 
-@cache
 def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
     """A strict section with the fields of a dataclass that a file can hold."""
-    from pydantic import create_model
-
     hints = get_type_hints(kind)
     members: dict[str, Any] = {
-        f.name: (hints[f.name], ... if f.default is MISSING else f.default)
-        for f in fields(kind)
-        if f.init and _fits_a_file(hints[f.name])
+        f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and _fits_a_file(hints[f.name])
     }
-    config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=False)
-    # The document of an Exception-free class: its docstring is what the page shows.
-    return create_model(
-        name or kind.__name__, __config__=config, __doc__=inspect.getdoc(kind), **members
-    )
+    config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # The docstring, without its examples, is what the schema and the documentation show.
+    about = (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
+    return create_model(name or kind.__name__, __config__=config, __doc__=about, **members)
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return ... if field.default is MISSING else field.default
 
 
 def _fits_a_file(hint: Any) -> bool:
@@ -60,7 +67,8 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     """The dataclass with these values; errors name the key below `where`."""
     section = section_of(kind)
     try:
-        parsed = section(**values)
+        # As JSON, because there a list is also what a tuple is written as.
+        parsed = section.model_validate_json(json.dumps(dict(values)))
     except ValidationError as error:
         raise InputError("\n".join(problems(error, section, where))) from None
     given = {key: getattr(parsed, key) for key in values}

@@ -38,7 +38,7 @@ def import_object(name: str, key: str) -> Callable[..., Any]:
         try:
             found = getattr(found, part)
         except AttributeError:
-            known = [public for public in vars(found) if not public.startswith("_")]
+            known = [key for key, value in vars(found).items() if key[0] != "_" and callable(value)]
             error = unknown_name(f"name in module {module_name}", part, known)
             raise InputError(f"{key} = {name!r}: {error}") from None
     if not callable(found):

@@ -35,7 +35,7 @@ def problems(error: ValidationError, model: type[BaseModel], where: str = "") ->
             known = found.get("properties", {})
             line = f"{parent + ': ' if parent else ''}{unknown_name('key', key, known)}"
         elif one["type"] == "missing":
-            line = f"{path} is missing: {_meaning(found)}"
+            line = _missing(path, found)
         else:
             line = f"{path} = {shown(one['input'])}: must be {allowed(found)}"
         lines.setdefault(path, line)  # a union reports each of its members
@@ -69,6 +69,7 @@ def resolve(schema: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping[str, 
     return found
 
 
-def _meaning(schema: Mapping[str, Any]) -> str:
-    text = allowed(schema)
-    return f"{text} ({schema['description']})" if "description" in schema and "type" in schema else text
+def _missing(path: str, schema: Mapping[str, Any]) -> str:
+    if schema.get("type") == "object":
+        return f"section [{path}] is missing"
+    return f"{path} is missing: must be {allowed(schema)} ({schema.get('description', path)})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,7 +39,9 @@ class Data(OpenSection):
     partition: dict[str, Any] | None = Field(None, description="how rows are dealt to clients, by `kind`")
     split: dict[str, Any] | None = Field(None, description="which rows validate and test, by `kind`")
     seed: int = Field(
-        0, ge=0, description="deals and splits rows; apart from the study's, which may change for a new search"
+        0,
+        ge=0,
+        description="deals and splits rows; apart from the study's, which may change for a new search",
     )
     path: str | None = Field(
         None, description="directory of the data files; the one that FEDHPO_DATA names if left out"
@@ -87,8 +89,17 @@ class Budget(Section):
     )
 
 
-ObjectiveSection = section_of(Objective, "Objective")
-EvaluationSection = section_of(Evaluator, "Evaluation")
+if TYPE_CHECKING:
+
+    class ObjectiveSection(Section):
+        """Made below."""
+
+    class EvaluationSection(Section):
+        """Made below."""
+
+else:
+    ObjectiveSection = section_of(Objective, "Objective")
+    EvaluationSection = section_of(Evaluator, "Evaluation")
 
 
 class StudyFile(Section):
@@ -100,7 +111,7 @@ class StudyFile(Section):
     model: Model = Field(description="`[model]`")
     space: SpaceSection = Field(description="`[space.client]` and so on")
     budget: Budget = Field(description="`[budget]`")
-    server: Server = Server()
-    objective: ObjectiveSection = ObjectiveSection()  # type: ignore[valid-type]
-    evaluation: EvaluationSection = EvaluationSection()  # type: ignore[valid-type]
+    server: Server = Field(default_factory=lambda: Server.model_validate({}))
+    objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())
+    evaluation: EvaluationSection = Field(default_factory=lambda: EvaluationSection())
     method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; SHA if left out")

@@ -15,7 +15,7 @@ from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation import Evaluator, Objective
 from fedhpo.methods import METHODS, SHA, Method
 from fedhpo.space import Space
-from fedhpo.study.checks import check_data, check_model, check_space
+from fedhpo.study.checks import check_clients, check_data, check_model, check_space
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.objects import call_own, import_object, is_own
 from fedhpo.study.problems import problems
@@ -82,7 +82,7 @@ class Study:
     def _check(self) -> None:
         check_data(self.file.data)
         check_model(self.file.model, self.file.space.model)
-        check_space(self.space, self.file.server, self.given["space"])
+        check_space(self.space, self.file.server)
         _ = self.method, self.objective, self.evaluator
         budget = self.file.budget
         if budget.total is not None and budget.total < budget.rounds:
@@ -92,8 +92,10 @@ class Study:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as given, JSON-able: enough to build it again."""
-        return {key: value for key, value in self.given.items() if key != "name"}
+        """The study as given, JSON-able, without its name and time limit, which do not change the outcome."""
+        given = {key: value for key, value in self.given.items() if key != "name"}
+        given["budget"] = {key: value for key, value in given["budget"].items() if key != "timeout"}
+        return given
 
     def with_seed(self, seed: int) -> Study:
         """The same study with another seed; its text says so."""
@@ -167,9 +169,10 @@ class Study:
             found = call_own(function, arguments, prefix)
             if isinstance(found, FederatedData):
                 return found.validate()
-            return call_own(
+            taken: FederatedData = call_own(
                 lambda: from_clients(found, seed=data.seed, name=data.name), {}, f"{prefix}: what it returned"
             )
+            return taken
         except InputError as error:
             raise self._error("", error) from error
 
@@ -177,16 +180,11 @@ class Study:
         """The simulated federation that the study describes."""
         from fedhpo.federation.simulated import simulate
 
-        data, server, name = self.load_data(), self.file.server, self.file.model.name
-        cohort = self.file.budget.cohort
-        if cohort > len(data.train_clients):
-            found = f"cohort = {cohort}: must be at most {len(data.train_clients)}"
-            raise self._error("", InputError(f"budget.{found}, the number of clients that can train"))
-        if not len(data.validation_clients):
-            raise self._error("data", InputError("no client has validation rows: nothing can be scored"))
+        data, server = self.load_data(), self.file.server
         try:
+            check_clients(data, self.file.budget.cohort, self.evaluator.clients)
             return simulate(
-                import_object(name, "model.name") if is_own(name) else name,
+                self._model(data),
                 data,
                 server=server.optimiser,
                 weighting=server.weighting,
@@ -198,6 +196,24 @@ class Study:
         except InputError as error:
             raise self._error("", error) from error
 
+    def _model(self, data: FederatedData) -> Any:
+        """The model as `simulate` takes it, after one was built with the default config."""
+        from torch import nn
+
+        from fedhpo.models import build as build_model
+
+        name, hyperparameters = self.file.model.name, dict(self.space.default().model)
+        prefix = f"model.name = {name!r}"
+        if not is_own(name):
+            # Called like a user's own, so that what it refuses is told with the key.
+            call_own(lambda: build_model(name, data.shape, data.classes or 1, **hyperparameters), {}, prefix)
+            return name
+        own = import_object(name, "model.name")
+        built = call_own(own, hyperparameters, prefix)
+        if not isinstance(built, nn.Module):
+            raise InputError(f"{prefix}: must build a torch.nn.Module, found {type(built).__name__}")
+        return own
+
     def tune(
         self,
         run: str | Path | None = None,
@@ -207,27 +223,32 @@ class Study:
         callbacks: Sequence[Any] = (),
     ) -> Result:
         """Tune it; with a `run`, resume what was begun there."""
-        from fedhpo.tune import tune
+        from fedhpo.tuning import tune
 
         budget = self.file.budget
         with self.federation(workers) as federation:
-            return tune(
-                federation,
-                self.space,
-                self.method,
-                rounds=budget.rounds,
-                total=budget.total,
-                cohort=budget.cohort,
-                seed=self.file.seed,
-                run=run,
-                objective=self.objective,
-                evaluation=self.evaluator,
-                callbacks=callbacks,
-                timeout=timeout if timeout is not None else budget.timeout,
-                baseline=budget.baseline,
-                study=self.to_dict(),
-                study_text=self.text,
-            )
+            try:
+                return tune(
+                    federation,
+                    self.space,
+                    self.method,
+                    rounds=budget.rounds,
+                    total=budget.total,
+                    cohort=budget.cohort,
+                    seed=self.file.seed,
+                    run=run,
+                    objective=self.objective,
+                    evaluation=self.evaluator,
+                    callbacks=callbacks,
+                    timeout=timeout if timeout is not None else budget.timeout,
+                    baseline=budget.baseline,
+                    study=self.to_dict(),
+                    study_text=self.text,
+                )
+            except InputError as error:
+                if run is not None and str(run) in str(error):  # it is about the run, not the study
+                    raise
+                raise self._error("", error) from error
 
     def _error(self, key: str, error: InputError) -> InputError:
         parts = [str(self.path) if self.path else "", key, str(error)]

@@ -134,7 +134,7 @@ def tune(
             keep_baseline=baseline,
             on_event=watch,
         )
-        planned = chosen.rounds(search)
+        chosen.rounds(search)  # refuses, before anything is trained, a budget that cannot do
         best: Trial | None
         reason = ""
         with watch.interrupts():
@@ -149,7 +149,6 @@ def tune(
         outcome = _outcome(search, chosen, best, compared, tests)
         outcome["status"] = "stopped" if reason else "finished"
         outcome["reason"] = reason
-        outcome["cost"]["unspent_rounds"] = total - planned
         outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
         model = None
         if best is not None and hasattr(federation, "model") and best.number in recorded.trials:
@@ -189,7 +188,9 @@ def _conclude(
     alive = own.number in search.federation.trials
     if baseline and alive and own is not best and own.round < best.round:
         status, own.status = own.status, TRAINING
+        before = search.ledger.cost.rounds
         search.train([own], best.round)
+        search.baseline_rounds = search.ledger.cost.rounds - before
         if own.status == TRAINING:
             own.status = status
             search.evaluate([best, own])
@@ -210,10 +211,11 @@ def _gain(search: Search, best: Trial, own: Trial) -> tuple[float, float, int, i
     """Gain, standard error, clients and round, from the last evaluation that both took part in."""
     if own is best:
         return 0.0, 0.0, best.scores[-1].clients, best.round
-    theirs = {number: (scores, score) for (number, scores), score in zip(own.evaluations, own.scores, strict=True)}
-    for (number, scores), score in reversed(list(zip(best.evaluations, best.scores, strict=True))):
-        if number in theirs and theirs[number][1].round == score.round:
-            return (*paired_gain(search.objective, scores, theirs[number][0]), score.round)
+    theirs = {evaluation.number: evaluation for evaluation in own.evaluations}
+    for ours in reversed(best.evaluations):
+        other = theirs.get(ours.number)
+        if other is not None and other.round == ours.round:
+            return (*paired_gain(search.objective, ours.scores, other.scores), ours.round)
     return None
 
 
@@ -254,7 +256,8 @@ def _outcome(
         "cost": {name: int(spent[name]) for name in counted}
         | {
             "budget": {"rounds": search.total},
-            "baseline_rounds": max(0, int(spent["rounds"]) - search.total),
+            "unspent_rounds": search.total + search.baseline_rounds - int(spent["rounds"]),
+            "baseline_rounds": search.baseline_rounds,
             "repeated_rounds": int(spent["rounds"]) - trained,
         },
     }

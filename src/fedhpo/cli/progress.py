@@ -1,0 +1,131 @@
+"""How a run goes, while it goes: a live display on a terminal, an occasional line otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.report.numbers import duration
+
+if TYPE_CHECKING:
+    from fedhpo.search import Event, Search
+
+#: Seconds between two plain lines, evaluations aside.
+_PAUSE = 20.0
+
+
+class Pace:
+    """Time left, from the rounds of this session; replayed rounds take no time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start: tuple[float, float] | None = None
+
+    def left(self, done: float, total: float) -> float | None:
+        """Seconds left if it goes on like this; None while nothing is known.
+
+        >>> pace = Pace(iter([0.0, 10.0]).__next__)
+        >>> pace.left(5, 30), pace.left(10, 30)
+        (None, 40.0)
+        """
+        now = self._clock()
+        if done <= 0:  # the first round waits for workers to start: it says nothing of the others
+            return None
+        if self._start is None:
+            self._start = now, done
+        then, first = self._start
+        return (now - then) / (done - first) * max(0.0, total - done) if done > first else None
+
+
+def state(search: Search) -> str:
+    """Trials by status, and the best score so far."""
+    counts = Counter(trial.status for trial in search.trials)
+    parts = [f"{counts[status]} {status}" for status in ("training", "eliminated", "finished", "failed")]
+    text = ", ".join(part for part in parts if not part.startswith("0 "))
+    leader = search.leader()
+    if leader is not None and leader.score is not None:
+        metric = search.objective.metric
+        text += (
+            f"; best {metric} {leader.score.value:.4f} (trial {leader.number}, round {leader.score.round})"
+        )
+    return text
+
+
+class PlainLines:
+    """A line for every evaluation, and one now and then between."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+        self._last = 0.0
+        self._replayed = False
+
+    def __call__(self, event: Event) -> None:
+        """Say where the search stands, if it is time to."""
+        if event.replayed:
+            self._replayed = True
+            return
+        done, total = event.search.ledger.spent["rounds"], event.search.total
+        if self._replayed:
+            self._replayed = False
+            print(f"served from the record up to round {done:g} of {total}", file=sys.stderr)
+        left = self._pace.left(done, total)
+        now = time.monotonic()
+        if event.kind != "evaluate" and now - self._last < _PAUSE:
+            return
+        if event.kind in ("round", "evaluate"):
+            self._last = now
+            ahead = f"; about {duration(left)} left" if left else ""
+            print(f"round {done:g} of {total}: {state(event.search)}{ahead}", file=sys.stderr, flush=True)
+
+
+class LiveDisplay:
+    """A bar over the budget, and the state of the trials below it."""
+
+    def __init__(self, live: Any, name: str) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._live = live
+        self._pace = Pace()
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=32),
+            TextColumn("round {task.completed:.0f} of {task.total:.0f}"),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[left]}"),
+        )
+        self._task = self._bar.add_task(name, total=None, left="")
+
+    def __call__(self, event: Event) -> None:
+        """Draw anew."""
+        from rich.console import Group
+        from rich.text import Text
+
+        done, total = event.search.ledger.spent["rounds"], event.search.total
+        left = None if event.replayed else self._pace.left(done, total)
+        self._bar.update(
+            self._task,
+            completed=done,
+            total=max(total, done),
+            left="replaying" if event.replayed else f"about {duration(left)} left" if left else "",
+        )
+        self._live.update(Group(self._bar, Text(f"  {state(event.search)}", style="dim")))
+
+
+@contextmanager
+def progress(path: Path, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
+    """A callback that shows the progress of the run at `path` on standard error."""
+    if quiet:
+        yield lambda event: None
+    elif not sys.stderr.isatty():
+        yield PlainLines()
+    else:
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
+            yield LiveDisplay(live, path.name)

@@ -1,0 +1,42 @@
+"""What came of a run, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedhpo.report.numbers import duration, megabytes, number, score
+from fedhpo.report.words import gain_in_words, test_score
+
+
+def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:
+    """The tuned config, what it is worth, the gain, the cost, and where everything is."""
+    rows = [*_scores(result), *_cost(result), ("run", str(path)), ("report", str(report))]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    best = result["best"]
+    if best is None:
+        return [("tuned config", "none yet: no trial was scored")]
+    rows = [("tuned config", f"trial {best['trial']} of {len(result['trials'])}, {best['rounds']} rounds")]
+    for scope, values in best["config"].items():
+        rows += [(f"  {scope}.{key}", number(value)) for key, value in values.items()]
+    metric, found = result["objective"]["metric"], best["validation"]
+    if found is not None:
+        rows.append((f"validation {metric}", f"{score(found['value'])} at {found['clients']} clients"))
+    if best["test"] is not None:
+        name, value = test_score(metric, best["test"])
+        rows.append((f"test {name}", f"{score(value)} at {best['test']['clients']} clients"))
+    return [*rows, ("gain", gain_in_words(result))]
+
+
+def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    cost = result["cost"]
+    words = f"{cost['rounds']} of {cost['budget']['rounds']} rounds, {cost['client_rounds']} client-rounds, "
+    words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
+    if cost.get("baseline_rounds"):
+        words += f"; {cost['baseline_rounds']} rounds of these for your own config, outside the budget"
+    return [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]

@@ -1,0 +1,55 @@
+"""`fedhpo tune`: tune a study, show how it goes, say what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedhpo.cli import INTERRUPTED, OK
+
+if TYPE_CHECKING:
+    from fedhpo.study import Study
+
+
+def run(options: argparse.Namespace) -> int:
+    """Find the run's place, and tune there."""
+    from fedhpo.cli.place import place
+    from fedhpo.study import Study
+
+    study = Study.load(options.study)
+    if options.seed is not None:
+        study = study.with_seed(options.seed)
+    path, status = place(study, Path(options.runs), options.name or study.name)
+    if status:
+        what = "finished: its result" if status == "finished" else "begun: going on with it"
+        note(f"{path} holds this study, {what}")
+    return tune(study, path, options)
+
+
+def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
+    """Tune in the run at `path`; used by `resume` too."""
+    from fedhpo.cli.progress import progress
+    from fedhpo.cli.summary import summary
+    from fedhpo.report import write_report
+    from fedhpo.report.numbers import finite
+
+    with progress(path, quiet=options.quiet) as callback:
+        result = study.tune(path, workers=options.workers, timeout=options.timeout, callbacks=[callback])
+    outcome = finite(dict(result.facts))
+    report = write_report([path], path / "report.html")
+    if options.json:
+        print(json.dumps({"run": str(path), "report": str(report), **outcome}))
+    else:
+        print(summary(outcome, path, report))
+    if outcome["status"] == "finished":
+        return OK
+    note(f"{outcome['reason']}; resume with: fedhpo resume {path}")
+    return INTERRUPTED if outcome["reason"] == "interrupted" else OK
+
+
+def note(text: str) -> None:
+    """A word to the user, beside the output proper."""
+    print(f"fedhpo: {text}", file=sys.stderr)

@@ -1,0 +1,67 @@
+"""A round under way: updates come in whatever order, and are added up in a fixed one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.engine.executor import JobResult
+from fedhpo.engine.flat import Vector, check_update
+from fedhpo.engine.server import Aggregate
+from fedhpo.federation.protocol import Status
+
+
+@dataclass(eq=False)
+class Gathering:
+    """Results of a cohort's members. Updates are added in `sequence`, so that the sum always is the same."""
+
+    size: int
+    sequence: deque[int]
+    aggregate: Aggregate
+    status: NDArray[np.int8]
+    results: list[JobResult]
+    reasons: dict[int, str] = field(default_factory=dict)
+    _waiting: dict[int, tuple[JobResult, Vector | None, Callable[[], None]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, size: int, sequence: list[int], aggregate: Aggregate, missing: NDArray[np.bool_]
+    ) -> Gathering:
+        """For updates of `size` numbers from the members in `sequence`; the others are missing."""
+        status = np.where(missing, Status.MISSING, Status.OK).astype(np.int8)
+        reasons = {int(i): "no reply" for i in np.flatnonzero(missing)}
+        return cls(size, deque(sequence), aggregate, status, [JobResult()] * len(missing), reasons)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every member that can reply has."""
+        return not self.sequence
+
+    def take(
+        self,
+        member: int,
+        result: JobResult,
+        update: Vector | None = None,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A member's result; once those before it in the sequence are in, it is added and released."""
+        self._waiting[member] = result, update, release
+        while self.sequence and self.sequence[0] in self._waiting:
+            member = self.sequence.popleft()
+            result, update, release = self._waiting.pop(member)
+            self._add(member, result, update)
+            release()
+
+    def _add(self, member: int, result: JobResult, update: Vector | None) -> None:
+        problem: str | None = result.failure
+        if not problem:
+            problem = "no update came" if update is None else check_update(update, self.size)
+        if problem or update is None:
+            self.status[member], self.reasons[member] = Status.FAILED, problem or ""
+        else:
+            self.aggregate.add(update, result.train_size)
+            self.results[member] = result

@@ -1,0 +1,76 @@
+"""Figures for plotly.js, in the report's own style: plain data, drawn in the reader's browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+INK, MUTED, RULE = "#1f2933", "#66727f", "#e3e7eb"
+WINNER, OWN, OTHER = "#0b7285", "#d9730d", "#b8c1ca"
+#: For several runs, told apart also by those who see few colours (Okabe and Ito, 2008).
+SEVERAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+#: From short to long trainings.
+SCALE = ((0.0, "#cfd8df"), (1.0, "#0b7285"))
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_AXIS = {
+    "gridcolor": RULE,
+    "linecolor": "#9aa5b1",
+    "showline": True,
+    "ticks": "outside",
+    "tickcolor": "#9aa5b1",
+    "ticklen": 4,
+    "zeroline": False,
+    "automargin": True,
+    "title": {"font": {"size": 12, "color": MUTED}, "standoff": 8},
+}
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with a title."""
+    return _AXIS | {"title": {**_AXIS["title"], "text": title}} | more  # type: ignore[dict-item]
+
+
+def figure(
+    traces: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], **layout: Any
+) -> dict[str, Any]:
+    """A figure: traces, two axes, and what differs from the usual layout."""
+    usual = {
+        "xaxis": dict(x),
+        "yaxis": dict(y),
+        "font": {"family": FONT, "size": 12, "color": INK},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 56, "r": 12, "t": 28, "b": 44},
+        "hovermode": "closest",
+        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": RULE, "font": {"family": FONT, "color": INK}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        "showlegend": True,
+        "height": 360,
+    }
+    return {"data": [dict(trace) for trace in traces], "layout": usual | layout}
+
+
+def drawn(figure: Mapping[str, Any], name: str) -> str:
+    """The figure as HTML; the page holds plotly.js itself, once."""
+    import plotly.io
+
+    html: str = plotly.io.to_html(
+        dict(figure),
+        include_plotlyjs=False,
+        full_html=False,
+        validate=False,
+        div_id=name,
+        default_width="100%",
+        default_height=f"{figure['layout']['height']}px",
+        config={"displaylogo": False, "responsive": True, "displayModeBar": False},
+    )
+    return f"<figure>{html}</figure>"
+
+
+def plotly_js() -> str:
+    """The program that draws figures, to be put into the page."""
+    from plotly.offline import get_plotlyjs
+
+    program: str = get_plotlyjs()
+    return program

@@ -1,0 +1,23 @@
+"""The parts of a run's report, in order: each is a function from a `RunView` to a `Section`, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedhpo.report.html import Section
+from fedhpo.report.sections.cost import cost
+from fedhpo.report.sections.curves import curves
+from fedhpo.report.sections.headline import headline
+from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.process import process
+from fedhpo.report.sections.trials import trials
+from fedhpo.report.view import RunView
+
+SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
+    headline,
+    curves,
+    trials,
+    hyperparameters,
+    cost,
+    process,
+)

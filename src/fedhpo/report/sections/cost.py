@@ -1,0 +1,55 @@
+"""What was spent, in all and by trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
+from fedhpo.report.html import Section, facts
+from fedhpo.report.numbers import duration, megabytes, whole
+from fedhpo.report.view import RunView
+
+
+def cost(view: RunView) -> Section:
+    """The ledger's sums beside the rounds of each trial."""
+    spent = view.result["cost"]
+    rows = [
+        ("rounds", f"{whole(spent['rounds'])} of {whole(spent['budget']['rounds'])}"),
+        *((name.replace("_", " "), whole(spent[key])) for name, key in _EXTRAS if spent.get(key)),
+        ("client-rounds", whole(spent["client_rounds"])),
+        ("sent to clients", megabytes(spent["bytes_down"])),
+        ("sent to the server", megabytes(spent["bytes_up"])),
+        ("samples trained on", whole(spent["samples"])),
+        ("evaluations at clients", whole(spent["evaluations"])),
+        ("wall time", duration(view.result["times"]["wall_seconds"])),
+    ]
+    return Section("Cost", f"<div class=pair>{facts(rows)}{drawn(by_trial(view), 'cost')}</div>")
+
+
+_EXTRAS = (
+    ("rounds left over", "unspent_rounds"),
+    ("rounds for your config, outside the budget", "baseline_rounds"),
+    ("rounds repeated", "repeated_rounds"),
+)
+
+
+def by_trial(view: RunView) -> dict[str, Any]:
+    """Rounds of each trial."""
+    trials = view.result["trials"]
+    colours = [WINNER if t["trial"] == view.winner else OWN if t["trial"] == 0 else OTHER for t in trials]
+    bars = {
+        "type": "bar",
+        "x": [trial["trial"] for trial in trials],
+        "y": [trial["rounds"] for trial in trials],
+        "marker": {"color": colours},
+        "hovertemplate": "trial %{x}: %{y} rounds<extra></extra>",
+    }
+    return figure(
+        [bars],
+        axis("trial", tickmode="auto", nticks=15),
+        axis("rounds"),
+        height=280,
+        showlegend=False,
+        bargap=0.25,
+        margin={"l": 48, "r": 8, "t": 8, "b": 40},
+    )

@@ -1,0 +1,101 @@
+"""Learning curves of all trials, and the best score against the rounds spent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedhpo.report.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
+from fedhpo.report.html import Section, text
+from fedhpo.report.view import RunView
+from fedhpo.report.words import config_in_words
+
+
+def curves(view: RunView) -> Section | None:
+    """Two figures; None while nothing is scored."""
+    if not view.evaluated and not view.in_rounds:
+        return None
+    notes = []
+    if view.in_rounds:
+        notes.append("Points are evaluations; thin lines are what the cohort of each round saw.")
+    objective = view.result["objective"]
+    if objective["over"] != "mean" or objective["weighting"] != "size":
+        chosen = f"{objective['over']} over clients, {objective['weighting']} weighting"
+        notes.append(f"Curves show the mean over clients by size; trials were selected by: {chosen}.")
+    figures = drawn(by_round(view), "curves") + drawn(by_budget([view]), "incumbent")
+    note = f"<p class=note>{text(' '.join(notes))}</p>" if notes else ""
+    return Section("Learning curves", f"<div class=pair>{figures}</div>{note}")
+
+
+def score_axis(view: RunView) -> dict[str, Any]:
+    """The axis of the score; losses of failing trials are far away, hence its log scale."""
+    return axis(f"validation {view.metric}", type="log" if view.metric == "loss" else "linear")
+
+
+def by_round(view: RunView) -> dict[str, Any]:
+    """A trial's evaluations as points, over thin lines for what the cohorts of its rounds saw."""
+    configs = {trial["trial"]: trial["config"] for trial in view.result["trials"]}
+    trials = sorted({*view.in_rounds, *view.evaluated}, key=lambda t: (t == view.winner, t == 0, t))
+    thin = [
+        {
+            **_line(view, trial, view.in_rounds[trial]),
+            "mode": "lines",
+            "opacity": 0.35,
+            "line": {"color": _look(view, trial)[1], "width": 1},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+        for trial in trials
+        if trial in view.in_rounds
+    ]
+    points, named = [], set()
+    for trial in trials:
+        name, colour, width = _look(view, trial)
+        about = text(config_in_words(configs.get(trial, {}))).replace(", ", "<br>")
+        points.append(
+            {
+                **_line(view, trial, view.evaluated.get(trial, [])),
+                "mode": "lines+markers",
+                "line": {"color": colour, "width": width},
+                "marker": {"color": colour, "size": 4 + 1.5 * width},
+                "hovertemplate": f"trial {trial}, round %{{x}}: %{{y:.4f}}<br>{about}<extra></extra>",
+                "showlegend": name not in named,
+            }
+        )
+        named.add(name)
+    return figure([*thin, *points], axis("round of the trial", rangemode="tozero"), score_axis(view))
+
+
+def _line(view: RunView, trial: int, points: list[tuple[int, float]]) -> dict[str, Any]:
+    name = _look(view, trial)[0]
+    x, y = [number for number, _ in points], [value for _, value in points]
+    return {"type": "scatter", "x": x, "y": y, "name": name, "legendgroup": name}
+
+
+def _look(view: RunView, trial: int) -> tuple[str, str, float]:
+    if trial == view.winner:
+        return ("winner, your config" if trial == 0 else "winner"), WINNER, 2.5
+    if trial == 0:
+        return "your config (trial 0)", OWN, 2.5
+    return "other trials", OTHER, 1.2
+
+
+def by_budget(views: list[RunView]) -> dict[str, Any]:
+    """The score of the incumbent against the rounds spent; one line a run."""
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "x": [rounds for rounds, _ in view.incumbents],
+            "y": [value for _, value in view.incumbents],
+            "name": text(view.name) if len(views) > 1 else "best trial so far",
+            "line": {
+                "shape": "hv",
+                "color": SEVERAL[i % len(SEVERAL)] if len(views) > 1 else WINNER,
+                "width": 2,
+            },
+            "marker": {"size": 6},
+            "hovertemplate": "%{x} rounds spent: %{y:.4f}<extra></extra>",
+        }
+        for i, view in enumerate(views)
+    ]
+    return figure(traces, axis("rounds spent over all trials", rangemode="tozero"), score_axis(views[0]))

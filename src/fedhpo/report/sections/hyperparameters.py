@@ -1,0 +1,88 @@
+"""Each tuned hyperparameter against the score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fedhpo.report.figure import OWN, SCALE, WINNER, axis, drawn, figure
+from fedhpo.report.html import Section
+from fedhpo.report.sections.curves import score_axis
+from fedhpo.report.sections.trials import flat
+from fedhpo.report.view import RunView
+
+
+def hyperparameters(view: RunView) -> Section | None:
+    """One small figure for each hyperparameter; darker points were trained longer."""
+    tuned = [
+        (f"{scope}.{key}", table)
+        for scope, tables in view.asked["space"].items()
+        for key, table in tables.items()
+        if isinstance(table, Mapping) and "value" not in table
+    ]
+    if not tuned or not any(trial["score"] is not None for trial in view.result["trials"]):
+        return None
+    small = "".join(
+        drawn(against(view, name, table), f"against-{i}") for i, (name, table) in enumerate(tuned)
+    )
+    note = (
+        "<p class=note>Each point is a trial with its last score; the darker, the longer it was trained.</p>"
+    )
+    return Section("Hyperparameters against the score", f"<div class=small>{small}</div>{note}")
+
+
+def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The score of every trial by the value of one hyperparameter."""
+    points = [
+        (flat(trial["config"])[name], trial["score"], trial["rounds"], trial["trial"])
+        for trial in view.result["trials"]
+        if trial["score"] is not None and name in flat(trial["config"])
+    ]
+    options = table.get("values", table.get("choices"))
+    # Listed values are drawn at equal distances, in the order of the list.
+    listed = [str(option) for option in options] if options else None
+    traces = [_points(view, points, bool(listed))]
+    kind = "category" if listed else "log" if table.get("log") else "linear"
+    order: dict[str, Any] = {"categoryorder": "array", "categoryarray": listed} if listed else {}
+    if kind == "log":
+        order = _decades(table["low"], table["high"])
+    return figure(
+        traces,
+        axis(name, type=kind, **order),
+        score_axis(view) | {"nticks": 6},
+        height=230,
+        showlegend=False,
+        margin={"l": 48, "r": 8, "t": 8, "b": 40},
+    )
+
+
+def _decades(low: float, high: float) -> dict[str, Any]:
+    """Ticks at powers of ten, written out.
+
+    >>> _decades(0.01, 1.0)["ticktext"]
+    ['0.01', '0.1', '1']
+    """
+    powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
+    ticks = [10.0**power for power in powers] or [low, high]
+    return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+
+
+def _points(view: RunView, points: list[tuple[Any, float, int, int]], listed: bool) -> dict[str, Any]:
+    edge = [WINNER if t == view.winner else OWN if t == 0 else "#ffffff" for *_, t in points]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [str(value) if listed else value for value, *_ in points],
+        "y": [score for _, score, _, _ in points],
+        "text": [f"trial {t}, {rounds} rounds" for _, _, rounds, t in points],
+        "hovertemplate": "%{text}<br>%{x}: %{y:.4f}<extra></extra>",
+        "marker": {
+            "size": [12 if t in (view.winner, 0) else 8 for *_, t in points],
+            "color": [rounds for _, _, rounds, _ in points],
+            "colorscale": [list(stop) for stop in SCALE],
+            "cmin": 0,
+            "opacity": 1,
+            "line": {"color": edge, "width": [2.5 if t in (view.winner, 0) else 0.7 for *_, t in points]},
+        },
+    }

@@ -1,0 +1,68 @@
+"""How the run went: method, federation, stops, failures, versions, and the study itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from fedhpo.report.html import Section, facts, text
+from fedhpo.report.numbers import number
+from fedhpo.report.view import RunView
+
+
+def process(view: RunView) -> Section:
+    """Facts in two columns, then what went wrong, then the study."""
+    body = f"<div class=pair>{facts(_run(view))}{facts(_federation(view))}</div>"
+    return Section("How it went", body + _failures(view) + _study(view))
+
+
+def _run(view: RunView) -> list[tuple[str, Any]]:
+    result, run = view.result, view.facts
+    settings = {key: value for key, value in result["method"].items() if key != "name" and value is not None}
+    objective = {key: value for key, value in result["objective"].items() if key != "metric"}
+    return [
+        ("status", result["status"] + (f" ({result['reason']})" if result["reason"] else "")),
+        ("begun", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run["created"]))),
+        ("stops", f"{len(run['stops'])}: {_stops(run)}" if run["stops"] else "none"),
+        ("method", f"{result['method']['name']} {_pairs(settings)}".strip()),
+        ("objective", f"{view.metric} ({', '.join(number(v) for v in objective.values())})"),
+        ("seed", result["seed"]),
+        *((f"{name} version", version) for name, version in run["versions"].items() if name != "machine"),
+        ("machine", run["versions"]["machine"]),
+    ]
+
+
+def _stops(run: Any) -> str:
+    return "; ".join(str(stop.get("reason", "")) for stop in run["stops"])
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return f"({', '.join(f'{key}={number(value)}' for key, value in values.items())})" if values else ""
+
+
+def _federation(view: RunView) -> list[tuple[str, Any]]:
+    rounds = [row for row in view.history if row["kind"] == "round"]
+    replies = sum(row["ok"] for row in rounds)
+    asked = replies + sum(row["failed"] + row["missing"] for row in rounds)
+    return [
+        *(
+            (name.replace("_", " "), number(value))
+            for name, value in (view.facts["federation"] or {}).items()
+            if value not in ("", None) and (name, value) != ("parameters", 0)  # not built yet
+        ),
+        ("replies in rounds", f"{replies} of {asked}"),
+        ("clients failed", sum(row["failed"] for row in rounds)),
+        ("clients missing", sum(row["missing"] for row in rounds)),
+    ]
+
+
+def _failures(view: RunView) -> str:
+    failed = [trial for trial in view.result["trials"] if trial["status"] == "failed"]
+    lines = "".join(f"<li>Trial {trial['trial']}: {text(trial['reason'])}</li>" for trial in failed)
+    return f"<h3>Trials that failed</h3><ul>{lines}</ul>" if lines else ""
+
+
+def _study(view: RunView) -> str:
+    shown = view.study_text or json.dumps(view.asked, indent=2)
+    return f"<details><summary>The study</summary><pre>{text(shown)}</pre></details>"

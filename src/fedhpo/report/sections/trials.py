@@ -1,0 +1,65 @@
+"""All trials with their configs and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedhpo.report.html import Cell, Section, table
+from fedhpo.report.numbers import number, score
+from fedhpo.report.view import RunView
+
+
+def trials(view: RunView) -> Section | None:
+    """The table: the winner, the user's own config, then the others, the longest trained first."""
+    first = (view.winner, 0)
+    rows = sorted(
+        view.result["trials"],
+        key=lambda t: (first.index(t["trial"]) if t["trial"] in first else 2, *_rank(view, t)),
+    )
+    if not rows:
+        return None
+    names = list(dict.fromkeys(name for row in rows for name in flat(row["config"])))
+    # Where all clients were asked there is no error of drawing them.
+    errors = ["standard error"] if any(row["standard_error"] for row in rows) else []
+    columns = ["trial", "", "status", "rounds", view.metric, *errors, *names]
+    cells = [_cells(view, row, bool(errors), names) for row in rows]
+    marks = ["winner" if r["trial"] == view.winner else "own" if r["trial"] == 0 else "" for r in rows]
+    numeric = ["trial", "rounds", view.metric, "standard error", *names]
+    return Section("Trials", table(columns, cells, numeric=numeric, marks=marks))
+
+
+def _rank(view: RunView, trial: Mapping[str, Any]) -> tuple[float, float, int]:
+    value = trial["score"]
+    worst = float("inf")
+    return -trial["rounds"], worst if value is None else -value if view.maximise else value, trial["trial"]
+
+
+def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The config's values by their full names."""
+    return {f"{scope}.{key}": value for scope, values in config.items() for key, value in values.items()}
+
+
+def _cells(view: RunView, trial: Mapping[str, Any], errors: bool, names: list[str]) -> list[Cell]:
+    role = " ".join(
+        word
+        for word, holds in (("winner", trial["trial"] == view.winner), ("your config", trial["trial"] == 0))
+        if holds
+    )
+    status = f"{trial['status']}: {trial['reason']}" if trial["reason"] else trial["status"]
+    values = flat(trial["config"])
+    return [
+        Cell(str(trial["trial"]), trial["trial"]),
+        Cell(role, style="role"),
+        Cell(status),
+        Cell(str(trial["rounds"]), trial["rounds"]),
+        Cell(score(trial["score"]), _sortable(trial["score"])),
+        *([Cell(score(trial["standard_error"]), _sortable(trial["standard_error"]))] if errors else []),
+        *(Cell(number(values.get(name)), _sortable(values.get(name))) for name in names),
+    ]
+
+
+def _sortable(value: Any) -> float | str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return "" if value is None else str(value)

@@ -1,0 +1,164 @@
+"""Any sampler of Optuna (Akiba et al., 2019), through ask and tell.
+
+The study is built anew from the observations for every suggestion, so nothing needs to be kept for a
+resumed run; the sampler is seeded from the generator.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedhpo.config import Config
+from fedhpo.errors import InputError, MissingExtraError, unknown_name
+from fedhpo.samplers._rungs import highest_rung
+from fedhpo.samplers._untried import finite_size, untried
+from fedhpo.samplers.base import Observation
+from fedhpo.space import Choice, Float, Hyperparameter, Int, Space
+
+#: So often it is asked again where a suggestion was tried before.
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class OptunaSampler:
+    """An Optuna sampler, by its name in `optuna.samplers` or as a class, with the options it takes.
+
+    A suggestion that was tried before, or is not in the pool, gives way to the nearest config that
+    may be tried (see `Space.distance`).
+
+    >>> from fedhpo.space import Float
+    >>> space = Space(client={"lr": Float(1e-3, 1.0, log=True)})
+    >>> sampler = OptunaSampler("TPESampler", {"n_startup_trials": 5})
+    >>> space.contains(sampler.suggest(space, [], [], np.random.default_rng(0)))
+    True
+    """
+
+    sampler: str | Callable[..., Any] = "TPESampler"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def suggest(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
+    ) -> Config | None:
+        """What the sampler asks for, told of the highest rung; configs not observed yet count as running."""
+        optuna = _optuna()
+        tried, free = set(asked), None if pool is None else set(pool)
+        with _quiet(optuna):
+            study = optuna.create_study(sampler=self._made(optuna, int(rng.integers(2**32))))
+            study.add_trials(_told(optuna, space, observations, asked))
+            for _ in range(_TRIES):
+                trial = study.ask()
+                config = space.build(
+                    lambda dimension, trial=trial: _asked(trial, dimension.name, dimension.hyperparameter)
+                )
+                if config not in tried and (free is None or config in free):
+                    return config
+        wanted = config
+        left = untried(space, asked, rng, pool)
+        return min(left, key=lambda other: space.distance(wanted, other), default=None)
+
+    def _made(self, optuna: Any, seed: int) -> Any:
+        kind = self.sampler
+        if isinstance(kind, str):
+            if not hasattr(optuna.samplers, kind):
+                known = [name for name in optuna.samplers.__all__ if name.endswith("Sampler")]
+                raise unknown_name("Optuna sampler", kind, known)
+            kind = getattr(optuna.samplers, kind)
+        takes = inspect.signature(kind).parameters
+        seeded = {"seed": seed} if "seed" in takes else {}
+        try:
+            return kind(**seeded, **self.options)
+        except TypeError as error:
+            raise InputError(f"options of {self.sampler}: {error}; it takes {', '.join(takes)}") from None
+
+    def limit(self, space: Space) -> int | None:
+        """The number of configs in a finite space."""
+        return finite_size(space)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError("optuna", "optuna") from None
+    return optuna
+
+
+@contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:
+    """Every new study would be announced."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _told(
+    optuna: Any, space: Space, observations: Sequence[Observation], asked: Sequence[Config]
+) -> list[Any]:
+    """Optuna's trials: what the highest rung has seen, then what is pending."""
+    rung = highest_rung(observations, 1)
+    finite = [seen.score.rank_value for seen in rung if math.isfinite(seen.score.rank_value)]
+    known = {seen.config for seen in observations}
+    complete, running = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.RUNNING
+    # Not every sampler can take an infinite value: a failed trial is as bad as the worst.
+    told = [
+        _trial(optuna, space, seen.config, complete, min(seen.score.rank_value, max(finite))) for seen in rung
+    ]
+    pending = [config for config in asked if config not in known]
+    return told + [_trial(optuna, space, config, running, None) for config in pending]
+
+
+def _trial(optuna: Any, space: Space, config: Config, state: Any, value: float | None) -> Any:
+    values = config.flat()
+    axes = {name: axis for name, axis in space.hyperparameters.items() if name in values}
+    return optuna.trial.create_trial(
+        state=state,
+        value=value,
+        params={name: _inward(axis, values[name]) for name, axis in axes.items()},
+        distributions={name: _distribution(optuna, axis) for name, axis in axes.items()},
+    )
+
+
+def _distribution(optuna: Any, axis: Hyperparameter) -> Any:
+    """Lists go by index, since Optuna's values must be plain."""
+    if isinstance(axis, Float):
+        return optuna.distributions.FloatDistribution(axis.low, axis.high, log=axis.log)
+    if isinstance(axis, Int):
+        return optuna.distributions.IntDistribution(axis.low, axis.high, log=axis.log)
+    if isinstance(axis, Choice):
+        return optuna.distributions.CategoricalDistribution(range(int(axis.count)))
+    return optuna.distributions.IntDistribution(0, int(axis.count) - 1)
+
+
+def _inward(axis: Hyperparameter, value: Any) -> Any:
+    """Our value as Optuna's."""
+    return value if isinstance(axis, Float | Int) else int(axis.to_unit(value) * axis.count)
+
+
+def _asked(trial: Any, name: str, axis: Hyperparameter) -> Any:
+    """Optuna's value for a hyperparameter, as ours."""
+    if isinstance(axis, Float):
+        value = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+        return axis.from_unit(axis.to_unit(value))  # rounded, as all values that a space makes
+    if isinstance(axis, Int):
+        return trial.suggest_int(name, axis.low, axis.high, log=axis.log)
+    count = int(axis.count)
+    if isinstance(axis, Choice):
+        index = trial.suggest_categorical(name, range(count))
+    else:
+        index = trial.suggest_int(name, 0, count - 1)
+    return axis.from_unit((index + 0.5) / count)

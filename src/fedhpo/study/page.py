@@ -1,0 +1,160 @@
+"""The documentation of the study file, from its schema."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fedhpo import data
+from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.server import OPTIMISERS, FedAvg
+from fedhpo.methods import METHODS
+from fedhpo.models import MODELS, hyperparameter_defaults
+from fedhpo.space import Space
+from fedhpo.study.from_dataclass import section_of
+from fedhpo.study.problems import resolve
+from fedhpo.study.schema import schema
+from fedhpo.study.words import allowed
+
+#: What `partition.kind` and `split.kind` may be.
+PARTITIONS: Mapping[str, type[Any]] = {
+    "iid": data.IID,
+    "dirichlet": data.Dirichlet,
+    "shards": data.Shards,
+    "natural": data.Natural,
+    "heterogeneity_index": data.HeterogeneityIndex,
+    "gaussian": data.GaussianSkew,
+    "poisson": data.PoissonSkew,
+}
+SPLITS: Mapping[str, type[Any]] = {"inside": data.InsideClients, "pools": data.ClientPools}
+
+
+def page() -> str:
+    """The page `docs/study-file.md`."""
+    whole = schema()
+    sections = whole["properties"]
+    parts = [
+        "# The study file",
+        "A study file says what to tune, on which data and model, with which method and budget. It is TOML; "
+        "`fedhpo schema` prints its JSON schema, for editors that complete and check. This page is made by "
+        "`python docs/_make.py`.",
+        "Required are `[data]`, `[model]`, one hyperparameter in `[space]`, and `[budget]`. A key that is "
+        "not listed here is an error. `examples/` holds complete files.",
+        "## Top level",
+        _keys(whole, {name: sections[name] for name in ("name", "seed")}, ()),
+        *_section(whole, "data"),
+        _names(
+            "data set",
+            ((name, one.description, _options(one.options)) for name, one in data.DATASETS.items()),
+        ),
+        _names(
+            "`partition.kind`", ((name, _about(kind), _fields(kind)) for name, kind in PARTITIONS.items())
+        ),
+        _names("`split.kind`", ((name, _about(kind), _fields(kind)) for name, kind in SPLITS.items())),
+        *_section(whole, "model"),
+        _models(),
+        *_section(whole, "server"),
+        *_section(whole, "space"),
+        _space(),
+        "## `[method]`",
+        "`name` and the method's settings; successive halving (`sha`) if the section is left out.",
+        *(part for name, kind in METHODS.items() for part in _method(name, kind)),
+        *(part for name in ("objective", "evaluation", "budget") for part in _section(whole, name)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(whole: Mapping[str, Any], name: str) -> list[str]:
+    found = resolve(whole, _direct(whole["properties"][name]))
+    keys = _keys(whole, found.get("properties", {}), found.get("required", ()))
+    return [f"## `[{name}]`", found.get("description", ""), keys]
+
+
+def _direct(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return schema["allOf"][0] if "allOf" in schema else schema
+
+
+def _keys(whole: Mapping[str, Any], properties: Mapping[str, Any], required: Iterable[str]) -> str:
+    described = any("description" in one for one in properties.values())
+    head = ["key", "allowed", "default", *(["meaning"] if described else [])]
+    rows = []
+    for key, one in properties.items():
+        default = "required" if key in required else _default(one.get("default"))
+        meaning = [one.get("description", "")] if described else []
+        rows.append([f"`{key}`", _allowed(resolve(whole, one)), default, *meaning])
+    return _table(head, rows)
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    named = any(len(one.get("enum", ())) > 5 for one in schema.get("anyOf", ()))
+    return "one of those below, or your own" if named else allowed(schema)
+
+
+def _default(value: Any) -> str:
+    if value is None or value == {}:
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else repr(value)}`"
+
+
+def _method(name: str, kind: type[Any]) -> list[str]:
+    section = section_of(kind).model_json_schema()
+    keys = _keys(section, section.get("properties", {}), section.get("required", ()))
+    return [f"### `{name}`", section.get("description", ""), keys]
+
+
+def _models() -> str:
+    rows = [[f"`{name}`", _options(hyperparameter_defaults(name))] for name in MODELS]
+    return _table(["model", "hyperparameters of its shape, with defaults"], rows)
+
+
+def _space() -> str:
+    forms = inspect.getdoc(Space.from_dict) or ""
+    forms = forms[forms.index("A table is") : forms.index(">>>")].strip()
+    servers = [[f"`{name}`", _fields(kind)] for name, kind in OPTIMISERS.items() if issubclass(kind, FedAvg)]
+    return "\n\n".join(
+        [
+            forms,
+            f"Client hyperparameters, with the values they have where they are left out: {_fields(Local)}.",
+            "Server hyperparameters by optimiser (`optimiser` itself may be tuned too):",
+            _table(["optimiser", "hyperparameters, with defaults"], servers),
+            "Trial 0 is your own config: the defaults of this section and the fixed values.",
+        ]
+    )
+
+
+def _names(kind: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    return _table(
+        [kind, "what it is", "its keys, with defaults"], [[f"`{n}`", about, keys] for n, about, keys in rows]
+    )
+
+
+def _about(kind: type[Any]) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n")[0]
+
+
+def _fields(kind: type[Any]) -> str:
+    return _options({f.name: "required" if f.default is MISSING else f.default for f in fields(kind)})
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    shown = (
+        f"`{key}`" if value == "required" else f"`{key} = {_toml(value)}`" for key, value in options.items()
+    )
+    return ", ".join(shown)
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

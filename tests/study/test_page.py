@@ -1,0 +1,36 @@
+"""The schema, and the page made of it."""
+
+from pathlib import Path
+
+import pytest
+
+from fedhpo.data import DATASETS, partition_from_dict, split_from_dict
+from fedhpo.errors import InputError
+from fedhpo.methods import METHODS
+from fedhpo.study.page import PARTITIONS, SPLITS, page
+from fedhpo.study.schema import schema
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_is_up_to_date():
+    assert (DOCS / "study-file.md").read_text(encoding="utf-8") == page(), "run: python docs/_make.py"
+
+
+@pytest.mark.parametrize(("read", "kinds"), [(partition_from_dict, PARTITIONS), (split_from_dict, SPLITS)])
+def test_the_page_lists_all_kinds(read, kinds):
+    with pytest.raises(InputError) as caught:
+        read({"kind": "none"})
+    assert str(caught.value).endswith(f"known: {', '.join(sorted(kinds))}")
+
+
+def test_the_schema_names_data_sets_and_methods():
+    found = schema()
+    name = found["$defs"]["Data"]["properties"]["name"]
+    assert name["anyOf"][0]["enum"] == list(DATASETS)
+    methods = found["properties"]["method"]["anyOf"]
+    assert [one["properties"]["name"]["const"] for one in methods] == list(METHODS)
+    assert all(one["additionalProperties"] is False for one in methods)
+    assert [
+        one["properties"]["name"]["const"] for one in methods if "name" not in one.get("required", ())
+    ] == ["sha"]
