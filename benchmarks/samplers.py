@@ -22,10 +22,17 @@ import numpy as np
 
 from fedhpo.config import Config
 from fedhpo.evaluation import Score
-from fedhpo.samplers import TPE, Observation, OptunaSampler, Random, Sampler
+from fedhpo.samplers import GP, TPE, Observation, OptunaSampler, Random, Sampler
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 
-_A = np.array([[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]])
+_A = np.array(
+    [
+        [10, 3, 17, 3.5, 1.7, 8],
+        [0.05, 10, 17, 0.1, 8, 14],
+        [3, 3.5, 1.7, 10, 17, 8],
+        [17, 8, 0.05, 10, 0.1, 14],
+    ]
+)
 _P = 1e-4 * np.array(
     [
         [1312, 1696, 5569, 124, 8283, 5886],
@@ -83,8 +90,8 @@ SAMPLERS: dict[str, Sampler] = {
     "tpe-startup-10": TPE(startup=10),
     "tpe-multivariate": TPE(multivariate=True),
     "optuna-tpe": OptunaSampler("TPESampler", {"multivariate": False, "constant_liar": False}),
-    #"gp-ei": GP(),
-    #"gp-noisy-ei": GP(acquisition="noisy-ei"),
+    "gp-ei": GP(),
+    "gp-noisy-ei": GP(acquisition="noisy-ei"),
 }
 
 

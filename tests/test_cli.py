@@ -116,15 +116,15 @@ def test_interrupted_and_resumed_is_as_never_interrupted(folder, capsys, monkeyp
     assert run("tune", "study.toml", "--name", "whole") == 0
 
     @contextmanager
-    def ctrl_c_in_round_3(path, *, quiet):
+    def ctrl_c_at_round_10(path, *, quiet):
         def callback(event):
-            if event.kind == "round" and event.search.trials[0].round == 3 and not event.replayed:
+            if event.kind == "round" and event.search.ledger.spent["rounds"] == 10:
                 os.kill(os.getpid(), signal.SIGINT)
 
         yield callback
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress, "progress", ctrl_c_in_round_3)
+        patch.setattr(progress, "progress", ctrl_c_at_round_10)
         assert run("tune", "study.toml", "--name", "again") == 130
     told = capsys.readouterr().err
     assert "fedhpo: interrupted; resume with: fedhpo resume runs/again\n" in told

@@ -100,17 +100,20 @@ class Search:
         objective: Objective,
         evaluator: Evaluator,
         enqueued: Sequence[Config] = (),
+        pool: Sequence[Config] | None = None,
         keep_baseline: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
         self.federation, self.space = federation, space
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
-        self.enqueued = list(enqueued)
+        self.pool = pool
+        self.enqueued = [config for config in enqueued if pool is None or config in pool]
         self.trials: list[Trial] = []
         self.baseline_rounds = 0
         self._keep_baseline = keep_baseline
         self._evaluations = 0
+        self._asked_since = 0
         self._on_event = on_event
 
     @property
@@ -120,8 +123,14 @@ class Search:
 
     @property
     def observations(self) -> list[Observation]:
-        """Every score of every trial so far."""
-        return [Observation(t.number, t.config, score) for t in self.trials for score in t.scores]
+        """Every score of every trial so far; a trial that failed scores infinitely bad where it stopped."""
+        seen = []
+        for trial in self.trials:
+            seen += [Observation(trial.number, trial.config, score) for score in trial.scores]
+            if trial.status == FAILED:
+                failed = Score(math.nan, math.nan, 0, trial.round, math.inf)
+                seen.append(Observation(trial.number, trial.config, failed))
+        return seen
 
     # Trials
 
@@ -146,18 +155,27 @@ class Search:
         def ask() -> Any:
             if number < len(self.enqueued):
                 return self.enqueued[number].to_dict()
-            asked = [trial.config for trial in self.trials]
+            asked = [trial.config for trial in self.trials[self._asked_since :]]
             rng = stream(self.seed, "ask", number)
-            config = sampler.suggest(self.space, self.observations, asked, rng)
+            config = sampler.suggest(self.space, self.observations, asked, rng, self.pool)
             return None if config is None else config.to_dict()
 
         answer = self.federation.decide("ask", {"trial": number}, ask)
         return None if answer is None else Config.from_dict(answer)
 
-    def distinct(self, limit: int) -> int:
-        """How many trials there can be if the sampler has `limit` configs: enqueued ones come on top."""
+    def distinct(self, wanted: int, sampler: Sampler) -> int:
+        """How many of `wanted` trials there can be, no config coming twice."""
+        if self.pool is not None:
+            return min(wanted, len(self.pool))
+        limit = sampler.limit(self.space)
+        if limit is None:
+            return wanted
         inside = math.isfinite(self.space.size) and limit >= self.space.size
-        return limit if inside else limit + len(self.enqueued)
+        return min(wanted, limit if inside else limit + len(self.enqueued))
+
+    def refill(self) -> None:
+        """From here on configs that were tried before may be tried again: a new bracket begins."""
+        self._asked_since = len(self.trials)
 
     def train(self, trials: Sequence[Trial], until: int) -> None:
         """Train these trials, side by side, until each has `until` rounds behind it."""

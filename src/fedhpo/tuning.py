@@ -23,6 +23,9 @@ from fedhpo.run import Budget, Run
 from fedhpo.search import TRAINING, Event, Search, StopTuning, Trial, check_cohort
 from fedhpo.space import Space
 
+#: Seconds of rounds and evaluations that one transaction of the record may hold, and a crash may cost.
+COMMIT_EVERY = 0.25
+
 Callback = Callable[[Event], Any]
 
 
@@ -119,7 +122,11 @@ def tune(
             Run.create_or_open(path, facts, chosen.name, chosen.number, study_text, budget=limit)
         )
         recorded = RecordedFederation(
-            federation, held.record, held.ledger, checkpoint_share=0.05 if kept else 0.0
+            federation,
+            held.record,
+            held.ledger,
+            checkpoint_share=0.05 if kept else 0.0,
+            commit_every=COMMIT_EVERY,
         )
         search = Search(
             recorded,

@@ -1,6 +1,7 @@
 """Study files: what is read, what is checked, and what goes on to `tune`."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def test_a_tuned_server_optimiser_needs_hyperparameters_of_its_own_only():
     given = tables()
     given["space"]["server"] = {
         "optimiser": {"choices": ["fedavg", "fedadam"]},
-        "beta1": {"low": 0.0, "high": 0.9, "when": {"optimiser": ["fedadam"]}},
+        "beta1": {"low": 0.0, "high": 0.9, "when": {"server.optimiser": ["fedadam"]}},
     }
     assert set(Study.from_dict(given).space.names) == {"client.lr", "server.optimiser", "server.beta1"}
     del given["space"]["server"]["beta1"]["when"]
@@ -148,7 +149,7 @@ class Settings:
     steps: tuple[float, ...] = (0.1, 0.2)
     rule: str = "a"
     helper: object = None
-    hook: type[Exception] | None = None
+    hook: Callable[[], None] | None = None
 
     def __post_init__(self):
         if self.rule not in "ab":

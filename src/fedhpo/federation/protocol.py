@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from operator import add
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -127,7 +128,7 @@ class Cost:
     evaluations: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Cost(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

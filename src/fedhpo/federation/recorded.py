@@ -35,7 +35,7 @@ from fedhpo.federation.protocol import (
 )
 from fedhpo.run.canonical import canonical
 from fedhpo.run.checkpoints import Checkpoints
-from fedhpo.run.codec import Items, pack, unpack
+from fedhpo.run.codec import Items, as_unpacked, pack, unpack
 from fedhpo.run.errors import RunError
 from fedhpo.run.ledger import Ledger
 from fedhpo.run.record import Event, Record, StateFile
@@ -44,6 +44,8 @@ from fedhpo.run.record import Event, Record, StateFile
 _SECONDS_PER_FILE, _SECONDS_PER_BYTE = 0.005, 1e-8
 # Longer lists of clients go into a call as a digest; the result names the clients anyway.
 _MANY = 256
+# Calls that give the same result when they are made again; others are on disk before they are answered.
+_REPEATED = ("round", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class RecordedFederation(Federation):
     written with every event instead. A trial that is trained through `submit` is copied in memory
     first, so that a checkpoint can be written while its round is under way.
 
+    With `commit_every` rounds and evaluations of that many seconds share one transaction, where `inner`
+    can repeat itself: a crash then costs these seconds, which are run again, and short rounds need not
+    wait for the disk each time.
+
     `on_event` is called after each event, recorded or new, when all of it is on disk: an exception
     raised there stops the run cleanly.
     """
@@ -76,9 +82,11 @@ class RecordedFederation(Federation):
         *,
         on_event: Callable[[Progress], None] | None = None,
         checkpoint_share: float = 0.05,
+        commit_every: float = 0.0,
     ) -> None:
         self.inner, self.record, self.ledger = inner, record, ledger
         self.on_event, self.checkpoint_share = on_event, checkpoint_share
+        self.commit_every = commit_every
         self.capabilities = inner.capabilities
         self.train_clients = inner.train_clients
         self.validation_clients = inner.validation_clients
@@ -93,7 +101,7 @@ class RecordedFederation(Federation):
         self._submitted: dict[int, Work] = {}
         self._held: dict[int, TrialState] = {}  # as they were before the round under way
         self._sizes: dict[int, int] = {}
-        self._mark = time.monotonic()
+        self._mark = self._committed = time.monotonic()
         if record.get("federation") is None:
             record.set(federation=inner.describe(), repeatable=self._repeatable)
 
@@ -335,8 +343,9 @@ class RecordedFederation(Federation):
             return self._told(kind, recorded, replayed=True)
         self._join()
         with self._uninterrupted():
-            payload = pack(run(recorded))
-            items = unpack(payload)  # live as on replay: the very same values
+            live = run(recorded)
+            payload = pack(live)
+            items = as_unpacked(live, payload)
             apply(items if recorded is None else recorded)
             if event is None:
                 self._append(kind, encoded, payload, sum((item.cost for item in items), Cost()))
@@ -353,6 +362,11 @@ class RecordedFederation(Federation):
         """Record a new event and charge it."""
         now = time.monotonic()
         seconds, self._mark = now - self._mark, now
+        self.ledger.charge(cost, seconds=seconds)
+        if self._repeatable and kind in _REPEATED and now - self._committed < self.commit_every:
+            self.record.append(kind, call, result, cost, seconds=seconds, commit=False)
+            return
+        self._committed = now
         # What has not changed is on disk already. What cannot be repeated must be there with the event.
         reached, files = not (self._changed and self._repeatable), None
         if reached and (self._changed or self._files.keys() != self._trials):
@@ -360,7 +374,6 @@ class RecordedFederation(Federation):
         self.record.append(kind, call, result, cost, seconds=seconds, files=files, reached=reached)
         if files is not None:
             self._settle_files(files)
-        self.ledger.charge(cost, seconds=seconds)
 
     def _items(self, event: Event) -> list[Any]:
         try:

@@ -76,6 +76,14 @@ def unpack(payload: bytes) -> list[Any]:
     ]
 
 
+def as_unpacked(items: Items, payload: bytes) -> list[Any]:
+    """What `unpack` would give for items just packed, without the work where they are of that form."""
+    types = {RoundReport: _REPORT, Scores: _SCORES}.get(type(items[0])) if items else None
+    if types is None or any(getattr(item, name).dtype != t for item in items for name, t in types.items()):
+        return unpack(payload)
+    return list(items)
+
+
 def squeeze(payload: bytes) -> bytes:
     """The payload for the disk: compressed where that is smaller, and marked so."""
     small = zlib.compress(payload, 1) if len(payload) > _WORTH_COMPRESSING else payload

@@ -1,9 +1,10 @@
 """Samplers: which configs to try next."""
 
 from fedhpo.samplers.base import Observation, Sampler
+from fedhpo.samplers.gp import GP
 from fedhpo.samplers.grid import Grid
 from fedhpo.samplers.optuna import OptunaSampler
 from fedhpo.samplers.random import Random
 from fedhpo.samplers.tpe import TPE
 
-__all__ = ["TPE", "Grid", "Observation", "OptunaSampler", "Random", "Sampler"]
+__all__ = ["GP", "TPE", "Grid", "Observation", "OptunaSampler", "Random", "Sampler"]

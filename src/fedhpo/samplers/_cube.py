@@ -27,7 +27,8 @@ def cells(hyperparameter: Hyperparameter, units: Floats) -> NDArray[np.int64]:
         found = np.floor(np.exp(start + units * width) + 0.5) - hyperparameter.low
     else:
         found = np.floor(units * count)
-    return np.clip(found, 0, count - 1).astype(np.int64)
+    index: NDArray[np.int64] = np.clip(found, 0, count - 1).astype(np.int64)
+    return index
 
 
 def edges(hyperparameter: Hyperparameter, units: Floats) -> tuple[Floats, Floats]:

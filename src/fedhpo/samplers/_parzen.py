@@ -32,9 +32,7 @@ class Parzen:
         self._cube, self._multivariate = cube, multivariate
         active = cube.active(points)
         if multivariate:
-            self._kernels = [
-                _kernel(axis, points[:, i], active[:, i]) for i, axis in enumerate(cube.axes)
-            ]
+            self._kernels = [_kernel(axis, points[:, i], active[:, i]) for i, axis in enumerate(cube.axes)]
         else:
             self._kernels = [
                 _kernel(axis, column := points[active[:, i], i], np.ones(len(column), dtype=np.bool_))
@@ -139,7 +137,8 @@ class _Unordered:
     def draw(self, chosen: np.ndarray, luck: Floats) -> Floats:
         reached = np.cumsum(self._weights, axis=1)[chosen]
         option = np.minimum((luck[:, None] >= reached).sum(axis=1), int(self._axis.count) - 1)
-        return (option + 0.5) / self._axis.count
+        centre: Floats = (option + 0.5) / self._axis.count
+        return centre
 
 
 def _kernel(axis: Hyperparameter, centres: Floats, active: Bools) -> _Ordered | _Unordered:

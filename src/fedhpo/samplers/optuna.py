@@ -58,10 +58,7 @@ class OptunaSampler:
             study = optuna.create_study(sampler=self._made(optuna, int(rng.integers(2**32))))
             study.add_trials(_told(optuna, space, observations, asked))
             for _ in range(_TRIES):
-                trial = study.ask()
-                config = space.build(
-                    lambda dimension, trial=trial: _asked(trial, dimension.name, dimension.hyperparameter)
-                )
+                config = _build(space, study.ask())
                 if config not in tried and (free is None or config in free):
                     return config
         wanted = config
@@ -147,6 +144,10 @@ def _distribution(optuna: Any, axis: Hyperparameter) -> Any:
 def _inward(axis: Hyperparameter, value: Any) -> Any:
     """Our value as Optuna's."""
     return value if isinstance(axis, Float | Int) else int(axis.to_unit(value) * axis.count)
+
+
+def _build(space: Space, trial: Any) -> Config:
+    return space.build(lambda dimension: _asked(trial, dimension.name, dimension.hyperparameter))
 
 
 def _asked(trial: Any, name: str, axis: Hyperparameter) -> Any:

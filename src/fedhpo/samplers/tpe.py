@@ -103,10 +103,11 @@ class _Model:
         self._bad = Parzen(cube, points[best_first[count:]], settings.multivariate)
 
     def draw(self, candidates: int, rng: np.random.Generator) -> Floats:
-        """The best of some draws: as a whole, or each hyperparameter by itself where densities are its own."""
+        """The best of some draws: as a whole, or of each hyperparameter where each has a density."""
         drawn = self._good.draw(candidates, rng)
         best = np.argmax(self._good.density(drawn) / self._bad.density(drawn), axis=0)
-        return drawn[best, np.arange(drawn.shape[1])]
+        point: Floats = drawn[best, np.arange(drawn.shape[1])]
+        return point
 
     def choose(self, configs: Sequence[Config], candidates: int, rng: np.random.Generator) -> Config | None:
         """The same among given configs: some are drawn by their density, the best of these wins."""
@@ -119,4 +120,4 @@ class _Model:
             good, bad = (np.where(active, density, 1.0) for density in (good, bad))
         likely = good.prod(axis=1)
         drawn = rng.choice(len(configs), candidates, p=likely / likely.sum())
-        return configs[drawn[np.argmax((good / bad).prod(axis=1)[drawn])]]
+        return configs[int(drawn[np.argmax((good / bad).prod(axis=1)[drawn])])]

@@ -3,5 +3,6 @@
 from fedhpo.schedules.base import Schedule
 from fedhpo.schedules.fixed import FixedLength
 from fedhpo.schedules.halving import Halving, halving_rungs
+from fedhpo.schedules.hyperband import Hyperband
 
-__all__ = ["FixedLength", "Halving", "Schedule", "halving_rungs"]
+__all__ = ["FixedLength", "Halving", "Hyperband", "Schedule", "halving_rungs"]

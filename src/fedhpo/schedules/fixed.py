@@ -55,8 +55,7 @@ class FixedLength:
                 f"{wanted} trials of {search.rounds} rounds need a total of {wanted * search.rounds} rounds, "
                 f"not {search.total}"
             )
-        limit = sampler.limit(search.space)
-        return wanted if limit is None else min(wanted, search.distinct(limit))
+        return search.distinct(wanted, sampler)
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """Number of trials times their length."""

@@ -108,9 +108,7 @@ class Halving:
         return search.best(rung)
 
     def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
-        limit = sampler.limit(search.space)
-        trials = self.trials if limit is None else min(self.trials, search.distinct(limit))
-        sizes = rung_sizes(trials, self.rate, self.eliminations)
+        sizes = rung_sizes(search.distinct(self.trials, sampler), self.rate, self.eliminations)
         return sizes, halving_rungs(search.rounds, search.total, sizes)
 
     def rounds(self, search: Search, sampler: Sampler) -> int:

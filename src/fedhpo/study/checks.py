@@ -82,7 +82,7 @@ def check_space(space: Space, server: Server) -> None:
         _named("space.server.optimiser", lambda name=name: OPTIMISERS[name])
     for key, value in servers.items():
         when = getattr(value, "when", None) or {}
-        chosen = when.get("server.optimiser", when.get("optimiser", names))
+        chosen = when.get("server.optimiser", names)
         for name in chosen if isinstance(chosen, list | tuple) else [chosen]:
             _check_values("server", key, value, OPTIMISERS[name], f" of {name}")
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar, get_type_hints
@@ -57,8 +58,10 @@ def _default(field: Field[Any]) -> Any:
 def _fits_a_file(hint: Any) -> bool:
     """Whether a value of this type can stand in a study file."""
     try:
-        TypeAdapter(hint).json_schema()
-    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a union, what JSON cannot hold is only warned of
+            TypeAdapter(hint).json_schema()
+    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, UserWarning):
         return False
     return True
 

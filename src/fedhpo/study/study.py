@@ -121,7 +121,11 @@ class Study:
         fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
         if fixed:
             tables["model"] = {**fixed, **tables.get("model", {})}
-        return Space.from_dict(tables)
+        try:
+            return Space.from_dict(tables)
+        except InputError as error:
+            # What concerns several hyperparameters is told with their names in the space only.
+            raise InputError(str(error) if str(error).startswith("space") else f"space: {error}") from None
 
     @cached_property
     def method(self) -> Method:

@@ -36,7 +36,7 @@ def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any
     """The score of every trial by the value of one hyperparameter."""
     points = [
         (flat(trial["config"])[name], trial["score"], trial["rounds"], trial["trial"])
-        for trial in view.result["trials"]
+        for trial in sorted(view.result["trials"], key=lambda t: (t["trial"] == view.winner, t["trial"] == 0))
         if trial["score"] is not None and name in flat(trial["config"])
     ]
     options = table.get("values", table.get("choices"))

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from fedhpo.report.html import Section, facts, text
-from fedhpo.report.numbers import number
+from fedhpo.report.numbers import number, whole
 from fedhpo.report.view import RunView
 
 
@@ -45,13 +45,17 @@ def _federation(view: RunView) -> list[tuple[str, Any]]:
     rounds = [row for row in view.history if row["kind"] == "round"]
     replies = sum(row["ok"] for row in rounds)
     asked = replies + sum(row["failed"] + row["missing"] for row in rounds)
+    described = dict(view.facts["federation"] or {})
+    if not described.get("parameters"):  # written down before a model was built and workers were started
+        for name in ("parameters", "stacked", "worker_kind"):
+            described.pop(name, None)
     return [
         *(
             (name.replace("_", " "), number(value))
-            for name, value in (view.facts["federation"] or {}).items()
-            if value not in ("", None) and (name, value) != ("parameters", 0)  # not built yet
+            for name, value in described.items()
+            if value not in ("", None)
         ),
-        ("replies in rounds", f"{replies} of {asked}"),
+        ("replies in rounds", f"{whole(replies)} of {whole(asked)}"),
         ("clients failed", sum(row["failed"] for row in rounds)),
         ("clients missing", sum(row["missing"] for row in rounds)),
     ]

@@ -1,0 +1,155 @@
+"""Bayesian optimisation with a Gaussian process (Jones et al., 1998; Snoek et al., 2012).
+
+The process knows how uncertain each score is: its noise variance is the square of the score's standard
+error, plus what the fit adds. A hyperparameter that is not active sits in the middle of its range; whole
+numbers, lists and choices are rounded before the kernel sees them (Garrido-Merchan and
+Hernandez-Lobato, 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import qmc
+
+from fedhpo.config import Config
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.samplers._acquisition import Acquisition, expected_improvement, noisy_expected_improvement
+from fedhpo.samplers._cube import Cube, Floats
+from fedhpo.samplers._process import Process, fit
+from fedhpo.samplers._rungs import highest_rung
+from fedhpo.samplers._untried import finite_size, untried
+from fedhpo.samplers.base import Observation
+from fedhpo.samplers.random import Random
+from fedhpo.space import Choice, Space
+
+ACQUISITIONS = ("ei", "noisy-ei")
+
+#: Quasi-random candidates; then so many of the best are refined, each by these many moves of each width.
+_CANDIDATES, _REFINED, _MOVES, _WIDTHS = 512, 5, 20, (0.1, 0.03, 0.01, 0.003, 0.001)
+
+
+@dataclass(frozen=True)
+class GP:
+    """Suggests the config with the largest expected improvement under a Gaussian process.
+
+    Parameters
+    ----------
+    acquisition
+        "ei", or "noisy-ei" for scores with much noise: it averages over what the best one may truly be.
+    startup
+        Configs are random until a rung has so many finite scores; by default one more than there are
+        hyperparameters. Keep it well below the number of trials.
+    """
+
+    acquisition: str = "ei"
+    startup: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.acquisition not in ACQUISITIONS:
+            raise unknown_name("acquisition", self.acquisition, ACQUISITIONS)
+        if self.startup is not None and self.startup < 2:
+            raise InputError(f"startup must be at least 2, not {self.startup}")
+
+    def suggest(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
+    ) -> Config | None:
+        """The config with the largest acquisition among all that were not tried."""
+        least = max(2, space.dimensions + 1) if self.startup is None else self.startup
+        rung = highest_rung(observations, least)
+        if not rung or not space.dimensions:
+            return Random().suggest(space, observations, asked, rng, pool)
+        cube = Cube(space)
+        known = {seen.config for seen in observations}
+        pending = cube.points(config for config in dict.fromkeys(asked) if config not in known)
+        acquisition = self._acquisition(cube, rung, pending, rng)
+        size = finite_size(space)
+        if pool is None and (size is None or size > _CANDIDATES):
+            config = space.from_unit(_maximum(cube, rung, acquisition, rng))
+            if config not in set(asked):
+                return config
+        left = untried(space, asked, rng, pool)
+        return left[int(np.argmax(acquisition(cube.points(left))))] if left else None
+
+    def _acquisition(
+        self, cube: Cube, rung: Sequence[Observation], pending: Floats, rng: np.random.Generator
+    ) -> Acquisition:
+        """The acquisition as a function of points of the cube."""
+        features, owners = cube.features(cube.points(seen.config for seen in rung))
+        values, noise = standardised(
+            np.array([seen.score.rank_value for seen in rung]),
+            np.array([seen.score.standard_error for seen in rung]),
+        )
+        process = Process(fit(features, owners, values, noise, rng), features, owners, values, noise)
+        waiting, _ = cube.features(pending)
+        if self.acquisition == "ei":
+            found = expected_improvement(process, waiting)
+        else:
+            found = noisy_expected_improvement(process, waiting, rng)
+        return lambda points: found(cube.features(points)[0])
+
+    def limit(self, space: Space) -> int | None:
+        """The number of configs in a finite space."""
+        return finite_size(space)
+
+
+def standardised(values: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """Values of mean 0 and variance 1, and their noise variances in the same units.
+
+    A failed trial counts as bad as the worst. Values much worse than the median are cut off, since a loss
+    that exploded would otherwise be all that the process sees. An error that is not known counts as 0.
+
+    >>> standardised(np.array([0.0, 2.0, np.inf]), np.array([0.0, 0.5, np.nan]))[0].round(3).tolist()
+    [-1.414, 0.707, 0.707]
+    """
+    finite = np.isfinite(values)
+    values = np.where(finite, values, values[finite].max())
+    median = float(np.median(values))
+    below = median - float(values.min())
+    if below > 0:
+        values = np.minimum(values, median + 3 * below)
+    spread = float(values.std()) or 1.0
+    noise = np.where(np.isfinite(errors) & finite, errors, 0.0) / spread
+    return (values - values.mean()) / spread, noise**2
+
+
+def _maximum(
+    cube: Cube, rung: Sequence[Observation], acquisition: Acquisition, rng: np.random.Generator
+) -> Floats:
+    """The best of many points, after the best few, and the best configs so far, were moved about."""
+    wide = qmc.Sobol(len(cube.axes), rng=rng).random(_CANDIDATES)
+    best_first = np.argsort([seen.score.rank_value for seen in rung], kind="stable")
+    leaders = cube.points(rung[place].config for place in best_first[:_REFINED])
+    points = cube.snap(np.vstack([wide, leaders]))
+    worth = acquisition(points)
+    order = np.argsort(-worth, kind="stable")[:_REFINED]
+    # The leaders themselves have nothing to gain; the points around them may.
+    centres = np.vstack([points[order], leaders])
+    worths = np.concatenate([worth[order], worth[_CANDIDATES:]])
+    for width in _WIDTHS:
+        moved = cube.snap(_moved(cube, np.repeat(centres, _MOVES, axis=0), width, rng))
+        gains = acquisition(moved).reshape(len(centres), _MOVES)
+        best = gains.argmax(axis=1)
+        better = gains.max(axis=1) > worths
+        found = moved.reshape(len(centres), _MOVES, -1)[np.arange(len(centres)), best]
+        centres = np.where(better[:, None], found, centres)
+        worths = np.where(better, gains.max(axis=1), worths)
+    point: Floats = centres[int(np.argmax(worths))]
+    return point
+
+
+def _moved(cube: Cube, points: Floats, width: float, rng: np.random.Generator) -> Floats:
+    """Each coordinate moves, or one in three stays; a choice is drawn anew once in ten times."""
+    moved = points + width * rng.normal(size=points.shape) * (rng.random(points.shape) < 2 / 3)
+    for index, axis in enumerate(cube.axes):
+        if isinstance(axis, Choice):
+            anew = rng.random(len(points)) < 0.1
+            moved[:, index] = np.where(anew, rng.random(len(points)), points[:, index])
+    return np.clip(moved, 0.0, 1.0)

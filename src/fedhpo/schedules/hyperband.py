@@ -1,0 +1,171 @@
+"""Synchronous Hyperband (Li et al., 2017), within a total of rounds.
+
+Brackets of successive halving, from the most aggressive (many trials, short first rung) to plain full
+training. A trial that goes on to the next rung continues where it was. A bracket is cut to as many trials
+as the total still pays for, at least one of them to the end; brackets come again from the first as long
+as one full training can be paid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.errors import InputError
+from fedhpo.schedules.halving import cost_of
+
+if TYPE_CHECKING:
+    from fedhpo.policies import ClientPolicy
+    from fedhpo.samplers import Sampler
+    from fedhpo.search import Search, Trial
+
+#: Five brackets at most unless a unit says otherwise: with more, the first rungs decide on hardly anything.
+_ELIMINATIONS = 4
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """How many trials its rungs hold, and the rounds at which they end."""
+
+    sizes: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def rounds(self) -> int:
+        """What its rungs spend together, the first one in full."""
+        return cost_of(list(self.ends), list(self.sizes))
+
+    def cut(self, trials: int, rate: int) -> Bracket:
+        """The same bracket with fewer trials at its start.
+
+        >>> Bracket((9, 3, 1), (1, 3, 9)).cut(5, 3)
+        Bracket(sizes=(5, 1, 1), ends=(1, 3, 9))
+        """
+        return Bracket(_sizes(trials, rate, len(self.ends)), self.ends)
+
+    def __str__(self) -> str:
+        return " ".join(f"{size}@{end}" for size, end in zip(self.sizes, self.ends, strict=True))
+
+
+def brackets(rounds: int, rate: int, eliminations: int) -> list[Bracket]:
+    """One pass of Hyperband: brackets with `eliminations`, one less, ..., no elimination.
+
+    >>> for bracket in brackets(9, 3, 2):
+    ...     print(bracket)
+    9@1 3@3 1@9
+    5@3 1@9
+    3@9
+    """
+    found = []
+    for left in range(eliminations, -1, -1):
+        # Algorithm 1, line 3, with integers: (s_max + 1) / (s + 1) times rate^s, rounded up.
+        trials = -(-(eliminations + 1) * rate**left // (left + 1))
+        ends = tuple(_rounded(rounds, rate**step) for step in range(left, -1, -1))
+        found.append(Bracket(_sizes(trials, rate, left + 1), ends))
+    return found
+
+
+def _sizes(trials: int, rate: int, rungs: int) -> tuple[int, ...]:
+    return tuple(max(1, trials // rate**rung) for rung in range(rungs))
+
+
+def _rounded(a: int, b: int) -> int:
+    return (2 * a + b) // (2 * b)
+
+
+@dataclass(frozen=True)
+class Hyperband:
+    """Brackets of successive halving, `1/rate` of the trials surviving each elimination.
+
+    `unit` is the fewest rounds that a trial trains for before it may be eliminated: there are as many
+    eliminations in the first bracket as fit between it and a full training. By default as many as fit
+    between one round and a full training, at most 4 (that is, five brackets). Rungs end at the full
+    length divided by powers of `rate`, rounded, so no round of a full training is lost whatever the unit.
+
+    >>> for bracket in Hyperband(unit=5).brackets(405):
+    ...     print(bracket)
+    81@5 27@15 9@45 3@135 1@405
+    34@15 11@45 3@135 1@405
+    15@45 5@135 1@405
+    8@135 2@405
+    5@405
+    """
+
+    rate: int = 3
+    unit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate < 2:
+            raise InputError(f"rate must be at least 2, not {self.rate}")
+        if self.unit is not None and self.unit < 1:
+            raise InputError(f"unit must be at least 1 round, not {self.unit}")
+
+    def brackets(self, rounds: int) -> list[Bracket]:
+        """One pass for full trainings of this length."""
+        unit = 1 if self.unit is None else self.unit
+        if unit > rounds:
+            raise InputError(f"unit must be at most {rounds} rounds, a full training, not {unit}")
+        eliminations = 0
+        while unit * self.rate ** (eliminations + 1) <= rounds:
+            eliminations += 1
+        if self.unit is None:
+            eliminations = min(eliminations, _ELIMINATIONS)
+        return brackets(rounds, self.rate, eliminations)
+
+    def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
+        """Bracket by bracket; the best of all trials that were trained to the end."""
+        for planned in cycle(self.brackets(search.rounds)):
+            bracket = self._paid(planned, _left(search), search, sampler)
+            if bracket is None:
+                break
+            search.refill()
+            rung = search.start(bracket.sizes[0], sampler, policy)
+            if not rung:
+                break
+            _halve(search, bracket, rung)
+        return search.best()
+
+    def rounds(self, search: Search, sampler: Sampler) -> int:
+        """What all brackets spend together if no trial fails."""
+        left = search.total
+        for planned in cycle(self.brackets(search.rounds)):
+            bracket = self._paid(planned, left, search, sampler)
+            if bracket is None:
+                break
+            left -= bracket.rounds
+        if left == search.total:
+            raise InputError(
+                f"a total of {search.total} rounds does not pay for one training of {search.rounds}"
+            )
+        return search.total - left
+
+    def _paid(self, planned: Bracket, left: int, search: Search, sampler: Sampler) -> Bracket | None:
+        """The bracket with as many trials as can be paid and told apart; None if not even one can be."""
+        for trials in range(search.distinct(planned.sizes[0], sampler), 0, -1):
+            bracket = planned.cut(trials, self.rate)
+            if bracket.rounds <= left:
+                return bracket
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings."""
+        return {"name": "hyperband", **asdict(self)}
+
+
+def _left(search: Search) -> int:
+    return search.total - search.ledger.cost.rounds
+
+
+def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:
+    """Rung by rung: train, score, keep the best."""
+    steps = zip(bracket.sizes, bracket.ends, (0, *bracket.ends), strict=False)
+    for place, (size, end, start) in enumerate(steps):
+        if place:
+            # Rounds that had to be repeated may have eaten up what some of them would have needed.
+            kept = search.top(rung, min(size, _left(search) // (end - start)))
+            search.eliminate([trial for trial in rung if trial not in kept])
+            rung = kept
+        search.train(rung, end)
+        search.evaluate(rung)
+    search.finish(rung)

@@ -1,0 +1,236 @@
+"""The report: numbers that it shows, figures that plotly accepts, and nothing that runs by itself."""
+
+import json
+import re
+from dataclasses import replace
+
+import plotly.graph_objects as go
+import pytest
+
+import fedhpo as fh
+from fedhpo.errors import InputError
+from fedhpo.report import write_report
+from fedhpo.report.figure import drawn
+from fedhpo.report.page import page
+from fedhpo.report.sections import SECTIONS
+from fedhpo.report.sections.cost import by_trial
+from fedhpo.report.sections.curves import by_budget, by_round
+from fedhpo.report.sections.hyperparameters import against
+from fedhpo.report.sections.trials import trials
+from fedhpo.report.view import RunView, load_view
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def row(kind, trial, number, spent, accuracy, **more):
+    scores = {"loss": None, "accuracy": None, "loss_before": None, "accuracy_before": None}
+    scores["accuracy" if kind == "evaluate" else "accuracy_before"] = accuracy
+    split = "validation" if kind == "evaluate" else None
+    counts = {"ok": 2, "failed": 0, "missing": 0}
+    return {
+        "kind": kind,
+        "trial": trial,
+        "round": number,
+        "rounds": spent,
+        "split": split,
+        **counts,
+        **scores,
+        **more,
+    }
+
+
+def trial(number, status, rounds, score, **client):
+    return {
+        "trial": number,
+        "config": {"client": client},
+        "status": status,
+        "rounds": rounds,
+        "score": score,
+        "standard_error": None,
+        "reason": "",
+    }
+
+
+@pytest.fixture
+def view():
+    """Three trials: trial 1 wins, trial 2 looked better at first."""
+    shown = trial(1, "finished", 4, 0.75, lr=0.1, rule="b")
+    best = {
+        **shown,
+        "validation": {"value": 0.75, "standard_error": 0.0, "clients": 9, "round": 4},
+        "test": None,
+    }
+    return RunView(
+        name="hand-made",
+        asked={
+            "space": {"client": {"lr": {"type": "float", "low": 0.01, "high": 1, "log": True}, "rule": "b"}}
+        },
+        facts={
+            "created": 0.0,
+            "stops": [{"reason": "interrupted"}],
+            "versions": {"fedhpo": "0.1.0", "python": "3", "numpy": "2", "torch": None, "machine": "x"},
+            "federation": {"data": "digits", "clients": 9},
+        },
+        result={
+            "status": "finished",
+            "reason": "",
+            "method": {"name": "sha", "trials": 3},
+            "seed": 0,
+            "objective": {"metric": "accuracy", "direction": "maximize", "over": "mean", "weighting": "size"},
+            "best": best,
+            "baseline": None,
+            "gain": {"value": 0.25, "standard_error": 0.01, "round": 2, "clients": 9},
+            "trials": [
+                trial(0, "eliminated", 2, 0.25, lr=0.01, rule="b"),
+                shown,
+                trial(2, "failed", 2, 0.5, lr=1.0, rule="b"),
+            ],
+            "cost": {
+                "rounds": 8,
+                "client_rounds": 16,
+                "bytes_down": 1e6,
+                "bytes_up": 2e6,
+                "samples": 1,
+                "evaluations": 27,
+                "budget": {"rounds": 10},
+            },
+            "times": {"wall_seconds": 3.0},
+        },
+        history=[
+            row("round", 1, 1, 3, 0.1),
+            row("round", 1, 2, 6, 0.2),
+            row("evaluate", 0, 2, 6, 0.25),
+            row("evaluate", 1, 2, 6, 0.4),
+            row("evaluate", 2, 2, 6, 0.5),
+            row("evaluate", 1, 4, 8, 0.7),
+            row("evaluate", 1, 4, 8, 0.75),
+            row("evaluate", 1, 4, 8, 0.9, split="test"),
+        ],
+    )
+
+
+def test_curves_are_the_scores_by_round_and_never_test_scores(view):
+    assert view.evaluated == {0: [(2, 0.25)], 1: [(2, 0.4), (4, 0.75)], 2: [(2, 0.5)]}
+    assert view.in_rounds == {1: [(0, 0.1), (1, 0.2)]}  # before a round: the model of the round before
+
+
+def test_the_incumbent_is_the_best_of_those_trained_longest(view):
+    assert view.incumbents == [(6, 0.5), (8, 0.75)]
+
+
+def test_error_is_one_minus_accuracy(view):
+    objective = {**view.result["objective"], "metric": "error", "direction": "minimize"}
+    error = replace(view, result={**view.result, "objective": objective})
+    assert error.evaluated[1] == [(2, 0.6), (4, 0.25)]
+    assert error.incumbents == [(6, 0.5), (8, 0.25)]
+
+
+def test_the_winner_is_drawn_last_over_the_others(view):
+    figure = by_round(view)
+    assert [one["name"] for one in figure["data"]] == [
+        "winner",
+        "other trials",
+        "your config (trial 0)",
+        "winner",
+    ]
+    assert figure["data"][-1]["y"] == [0.4, 0.75]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_plotly_accepts_every_figure(view, metric):
+    view = replace(view, result={**view.result, "objective": {**view.result["objective"], "metric": metric}})
+    table = view.asked["space"]["client"]["lr"]
+    listed = {"type": "choice", "choices": ["a", "b"]}
+    figures = [by_round(view), by_budget([view, view]), by_trial(view)]
+    figures += [against(view, "client.lr", table), against(view, "client.rule", listed)]
+    for figure in figures:
+        assert len(go.Figure(figure).data) == len(figure["data"])  # raises on an unknown property
+    assert figures[0]["layout"]["yaxis"]["type"] == ("log" if metric == "loss" else "linear")
+
+
+def test_trials_are_listed_winner_first_then_the_users_own(view):
+    rows = re.findall(r'<tr class="(\w*)"><td class="n " data-key="(\d)"', trials(view).body)
+    assert rows == [("winner", "1"), ("own", "0"), ("", "2")]
+
+
+def test_the_page_shows_the_result(view):
+    content = page([view])
+    for shown in (
+        "0.7500",
+        "+0.2500",
+        "± 0.0100 standard error",
+        "both at round 2",
+        "8 of 10",
+        "interrupted",
+    ):
+        assert shown in content
+    assert content.count("<h2>") == len(SECTIONS)
+
+
+def test_the_page_needs_no_network_and_holds_plotly_once(view):
+    content = page([view])
+    assert not re.search(r"""<(script|link|img|iframe)[^>]*\b(src|href)\s*=""", content)
+    assert content.count("* plotly.js v") == 1
+    assert len(content) < 5.5e6
+
+
+def test_what_comes_from_the_user_is_text(view):
+    result = json.loads(json.dumps(view.result).replace('"b"', json.dumps(HOSTILE)))
+    result["trials"][2]["reason"] = HOSTILE
+    result["method"]["name"] = HOSTILE
+    hostile = replace(
+        view,
+        name=HOSTILE,
+        result=result,
+        facts={**view.facts, "federation": {"data": HOSTILE}},
+        study_text=HOSTILE,
+    )
+    usual = page([view]).count("<script")
+    assert "alert(1)" in page([hostile])
+    assert page([hostile]).count("<script") == usual
+    assert HOSTILE not in page([hostile, hostile])
+
+
+def test_a_figure_cannot_close_its_script(view):
+    config = {"client": {"rule": HOSTILE}}
+    result = {**view.result, "trials": [{**one, "config": config} for one in view.result["trials"]]}
+    assert HOSTILE not in drawn(by_round(replace(view, result=result)), "one")
+
+
+def test_runs_of_different_objectives_are_not_compared(view):
+    other = replace(view, result={**view.result, "objective": {**view.result["objective"], "metric": "loss"}})
+    with pytest.raises(InputError, match="hand-made has accuracy, hand-made has loss"):
+        page([view, other])
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run that was stopped after its first evaluation."""
+    path = tmp_path_factory.mktemp("runs") / "stopped"
+    with fh.simulate("mlp", fh.load("digits", clients=6), workers=0) as federation:
+        fh.tune(
+            federation,
+            fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)}),
+            fh.SHA(trials=3),
+            rounds=4,
+            total=12,
+            cohort=3,
+            run=path,
+            callbacks=[lambda event: event.kind == "evaluate"],
+        )
+    return path
+
+
+def test_a_stopped_run_has_a_report_too(stopped, tmp_path):
+    view = load_view(stopped)
+    assert (view.result["status"], view.result["reason"]) == ("stopped", "a callback asked to stop")
+    assert [one["trial"] for one in view.result["trials"]] == [0, 1, 2]
+    scores = [one["score"] for one in view.result["trials"]]
+    assert view.result["best"]["trial"] == scores.index(max(scores))
+    content = write_report([stopped], tmp_path / "report.html").read_text()
+    assert f"{max(scores):.4f}" in content
+
+
+def test_the_report_needs_a_place(stopped, tmp_path):
+    with pytest.raises(InputError, match="cannot write the report"):
+        write_report([stopped], tmp_path / "missing" / "report.html")
