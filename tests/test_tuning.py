@@ -1,5 +1,6 @@
 """`tune`: what it returns, what it refuses, how it stops and goes on."""
 
+import dataclasses
 import json
 import math
 import os
@@ -218,8 +219,6 @@ def test_trials_that_fail_rank_last_and_say_why():
 
 
 def _hopeless(report):
-    import dataclasses
-
     return dataclasses.replace(
         report,
         applied=False,
@@ -233,6 +232,30 @@ def test_a_round_without_replies_is_repeated_with_another_cohort():
     assert result.cost["repeated_rounds"] > 0
     cohorts = [row for row in result.history if row["kind"] == "round" and not row["applied"]]
     assert cohorts
+
+
+class Standing(ToyFederation):
+    """A round without replies leaves the trial where it was, as in the simulated federation."""
+
+    def round(self, work):
+        before = {piece.trial: self.state(piece.trial) for piece in work}
+        reports = []
+        for report in super().round(work):
+            if not report.applied:
+                self.restore(report.trial, before[report.trial])
+                report = dataclasses.replace(report, round=report.round - 1)
+            reports.append(report)
+        return reports
+
+
+@pytest.mark.parametrize("method", [fh.SHA(trials=9), fh.RandomSearch(), fh.Hyperband()])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_repeated_rounds_never_exceed_the_total(method, seed):
+    """Repeated rounds are paid from the total: training then ends earlier, and the run still ends well."""
+    result = tune(Standing(missing=0.75, seed=seed), method, seed=seed)
+    assert result.cost["repeated_rounds"] > 0
+    assert result.cost["rounds"] <= 48
+    assert result.facts["best"]["validation"]["value"] > 0
 
 
 def test_when_every_trial_fails_the_error_says_why():
@@ -301,3 +324,45 @@ def test_result_reads_well():
         result.export("yaml")
     assert len(str(result.trials).splitlines()) == 10
     assert not math.isnan(result.best_score)
+
+
+def test_the_number_of_workers_does_not_change_the_result(tmp_path):
+    """Same seed, 1 and 2 workers: result.json is identical but for times."""
+    data = fh.load("digits", clients=20, partition={"kind": "dirichlet", "alpha": 0.5})
+    space = fh.Space(
+        client={
+            "lr": fh.Float(1e-3, 1.0, log=True),
+            "batch_size": fh.Ordinal([8, 16, 32]),
+            "dropout": fh.Choice([0.0, 0.2]),
+        },
+        model={"hidden": fh.Ordinal([16, 32])},
+    )
+    found = []
+    for workers in (1, 2):
+        with fh.simulate("mlp", data, workers=workers) as federation:
+            run = tmp_path / str(workers)
+            fh.tune(federation, space, fh.SHA(trials=9), rounds=6, total=30, cohort=8, run=run)
+            assert federation.describe()["worker_kind"] == "processes"
+        result = json.loads((tmp_path / str(workers) / "result.json").read_text())
+        assert result.pop("times")["wall_seconds"] > 0
+        found.append(result)
+    assert found[0] == found[1]
+
+
+def test_a_tuned_model_is_the_one_that_was_scored(tmp_path):
+    data = fh.load("digits", clients=10)
+    space = fh.Space(client={"lr": fh.Float(1e-2, 1.0, log=True)})
+    for _ in range(2):  # trained, and brought back from a finished run
+        with fh.simulate("mlp", data, workers=0) as federation:
+            result = fh.tune(
+                federation, space, fh.RandomSearch(trials=2), rounds=4, total=8, cohort=5, run=tmp_path / "a"
+            )
+        import torch
+
+        rows = data.test.indices
+        x = (
+            torch.as_tensor(data.x[rows]).float() - (0 if data.mean is None else torch.as_tensor(data.mean))
+        ) / (1 if data.std is None else torch.as_tensor(data.std))
+        with torch.no_grad():
+            correct = result.model.eval()(x.float()).argmax(1).numpy() == data.y[rows]
+        assert correct.mean() == pytest.approx(result.test["accuracy"])

@@ -34,8 +34,13 @@ _HOME = {
     "RandomSearch": "fedhpo.methods",
     "GridSearch": "fedhpo.methods",
     "SHA": "fedhpo.methods",
+    "TPE": "fedhpo.methods",
+    "GP": "fedhpo.methods",
+    "Hyperband": "fedhpo.methods",
+    "BOHB": "fedhpo.methods",
     "StopTuning": "fedhpo.search",
     "tune": "fedhpo.tuning",
+    "Study": "fedhpo.study",
     "Result": "fedhpo.result",
     "FedhpoError": "fedhpo.errors",
     "InputError": "fedhpo.errors",
@@ -49,14 +54,18 @@ if TYPE_CHECKING:
     from fedhpo.federation.fine_tune import FineTune
     from fedhpo.federation.protocol import Work
     from fedhpo.federation.simulated import simulate
-    from fedhpo.methods import SHA, GridSearch, RandomSearch, Tuner
+    from fedhpo.methods import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch, Tuner
     from fedhpo.result import Result
     from fedhpo.search import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
+    from fedhpo.study import Study
     from fedhpo.tuning import tune
 
 __all__ = [
+    "BOHB",
+    "GP",
     "SHA",
+    "TPE",
     "Choice",
     "Config",
     "Evaluator",
@@ -65,6 +74,7 @@ __all__ = [
     "FineTune",
     "Float",
     "GridSearch",
+    "Hyperband",
     "InputError",
     "Int",
     "Objective",
@@ -73,6 +83,7 @@ __all__ = [
     "Result",
     "Space",
     "StopTuning",
+    "Study",
     "Tuner",
     "Work",
     "from_arrays",
@@ -83,11 +94,17 @@ __all__ = [
 ]
 
 
+#: Packages that are reached as attributes: `fh.data.Dirichlet`.
+_PACKAGES = {"data", "evaluation", "federation", "methods", "models", "policies", "samplers", "schedules"}
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"fedhpo.{name}")
     raise AttributeError(f"module 'fedhpo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, *_PACKAGES})

@@ -85,12 +85,13 @@ class Search:
     """See the module's docstring.
 
     `rounds` is the length of one full training, `total` the rounds to spend over all trials, `cohort`
-    the number of clients in a round.
+    the number of clients in a round. A method can plan before there is a `federation`.
     """
+
+    federation: RecordedFederation
 
     def __init__(
         self,
-        federation: RecordedFederation,
         space: Space,
         *,
         rounds: int,
@@ -104,7 +105,7 @@ class Search:
         keep_baseline: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        self.federation, self.space = federation, space
+        self.space = space
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
         self.pool = pool
@@ -178,14 +179,23 @@ class Search:
         self._asked_since = len(self.trials)
 
     def train(self, trials: Sequence[Trial], until: int) -> None:
-        """Train these trials, side by side, until each has `until` rounds behind it."""
-        while ready := [t for t in trials if t.status == TRAINING and t.round < until]:
+        """Train these trials, side by side, until each has `until` rounds behind it.
+
+        Where rounds had to be repeated the budget may end before that; trials then stay as they are.
+        """
+        while ready := self._payable([t for t in trials if t.status == TRAINING and t.round < until]):
             self.round(ready)
+
+    def _payable(self, trials: list[Trial]) -> list[Trial]:
+        left = self.ledger.remaining["rounds"]
+        return trials if left is None else trials[: int(left)]
 
     def round(self, trials: Sequence[Trial]) -> None:
         """One round of each trial; what came back goes to its policy."""
         todo = list(trials)
         for attempt in range(_ATTEMPTS):
+            if not todo:
+                break
             self.ledger.require(Cost(rounds=len(todo)))
             reports = self.federation.round([self._work(trial, attempt) for trial in todo])
             again = []
@@ -197,9 +207,7 @@ class Search:
                     again.append(trial)
                 else:
                     self._fail(trial, report)
-            todo = [t for t in again if self.ledger.fits(Cost(rounds=len(again))) or self._fail(t, None)]
-            if not todo:
-                break
+            todo = self._payable(again)
         self._emit("round", trials)
 
     def _work(self, trial: Trial, attempt: int) -> Work:
@@ -214,15 +222,11 @@ class Search:
             trial.scores_in_round,
         )
 
-    def _fail(self, trial: Trial, report: RoundReport | None) -> bool:
-        if report is None:
-            trial.reason = "too few clients replied, and the budget does not pay for another attempt"
-        else:
-            why = next(iter(report.reasons.values()), "no client replied")
-            trial.reason = f"round {trial.round + 1}: no update could be used ({why})"
+    def _fail(self, trial: Trial, report: RoundReport) -> None:
+        why = next(iter(report.reasons.values()), "no client replied")
+        trial.reason = f"round {trial.round + 1}: no update could be used ({why})"
         trial.status = FAILED
         self.federation.stop(trial.number)
-        return False
 
     def evaluate(self, trials: Sequence[Trial]) -> None:
         """A fresh score of each trial, all at the same clients."""
@@ -264,14 +268,18 @@ class Search:
                 self.federation.stop(trial.number)
 
     def best(self, trials: Sequence[Trial] | None = None) -> Trial:
-        """The best of these trials (of all that were trained to the end)."""
+        """The best of these trials (of all that were trained to the end).
+
+        Where all of these failed it is the `leader`, as far as that one got.
+        """
         if trials is None:
             trials = [trial for trial in self.trials if trial.status == FINISHED]
         good = [trial for trial in trials if math.isfinite(trial.rank_value)]
-        if not good:
+        best = self.top(good, 1)[0] if good else self.leader()
+        if best is None:
             reasons = [t.reason for t in self.trials if t.reason] or ["no trial has a finite score"]
-            raise TuningError(f"no trial could be trained; trial 0: {reasons[0]}")
-        return self.top(good, 1)[0]
+            raise TuningError(f"no trial could be trained; the first: {reasons[0]}")
+        return best
 
     def leader(self) -> Trial | None:
         """The trial to name if the search ended now: among those trained longest, the best."""

@@ -57,7 +57,8 @@ def tune(
     space
         What may be tuned. Trial 0 is the user's own config: the space's defaults and fixed values.
     method
-        A name ("sha", "random", "grid"), or a method with its settings; successive halving by default.
+        A name from `fedhpo.methods.METHODS` ("sha", "random", "tpe", ...), or a method with its settings;
+        successive halving by default.
     rounds
         The length of one full training.
     total
@@ -114,6 +115,20 @@ def tune(
         "study": None if study is None else dict(study),
     }
     watch = _Watch(callbacks, timeout)
+    search = Search(
+        space,
+        rounds=rounds,
+        total=total,
+        cohort=cohort,
+        seed=seed,
+        objective=objective,
+        evaluator=evaluator,
+        enqueued=_distinct(enqueued),
+        pool=getattr(federation, "pool", None),
+        keep_baseline=baseline,
+        on_event=watch,
+    )
+    chosen.rounds(search)  # refuses, before anything is written, a budget that cannot do
     with contextlib.ExitStack() as stack:
         kept = run is not None
         path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
@@ -121,27 +136,13 @@ def tune(
         held = stack.enter_context(
             Run.create_or_open(path, facts, chosen.name, chosen.number, study_text, budget=limit)
         )
-        recorded = RecordedFederation(
+        search.federation = recorded = RecordedFederation(
             federation,
             held.record,
             held.ledger,
             checkpoint_share=0.05 if kept else 0.0,
             commit_every=COMMIT_EVERY,
         )
-        search = Search(
-            recorded,
-            space,
-            rounds=rounds,
-            total=total,
-            cohort=cohort,
-            seed=seed,
-            objective=objective,
-            evaluator=evaluator,
-            enqueued=_distinct(enqueued),
-            keep_baseline=baseline,
-            on_event=watch,
-        )
-        chosen.rounds(search)  # refuses, before anything is trained, a budget that cannot do
         best: Trial | None
         reason = ""
         with watch.interrupts():
@@ -161,6 +162,7 @@ def tune(
         if best is not None and hasattr(federation, "model") and best.number in recorded.trials:
             recorded.state(best.number)  # a run that was finished before is brought back here
             model = federation.model(best.number)
+        held.record.set(federation=federation.describe())
         if reason:
             held.stop(reason)
         else:
@@ -192,8 +194,8 @@ def _conclude(
 ) -> tuple[Trial, tuple[float, float, int, int] | None, dict[int, Scores]]:
     """Compare the best trial with trial 0 at equal rounds, and score both on test data."""
     own = search.trials[0]
-    alive = own.number in search.federation.trials
-    if baseline and alive and own is not best and own.round < best.round:
+    alive = set(search.federation.trials)
+    if baseline and {own.number, best.number} <= alive and own is not best and own.round < best.round:
         status, own.status = own.status, TRAINING
         before = search.ledger.cost.rounds
         search.train([own], best.round)
@@ -203,13 +205,10 @@ def _conclude(
             search.evaluate([best, own])
     gain = _gain(search, best, own)
     tests = {}
-    if len(search.federation.test_clients):
-        shown = [best]
-        if own is not best and own.round == best.round and own.number in search.federation.trials:
-            shown.append(own)
-        scores = search.federation.evaluate(
-            [trial.number for trial in shown], search.federation.test_clients, "test"
-        )
+    shown = [best] if own is best or own.round != best.round else [best, own]
+    numbers = [trial.number for trial in shown if trial.number in search.federation.trials]
+    if numbers and len(search.federation.test_clients):
+        scores = search.federation.evaluate(numbers, search.federation.test_clients, "test")
         tests = {score.trial: score for score in scores}
     return best, gain, tests
 

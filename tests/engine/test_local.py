@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedhpo.data import from_clients
-from fedhpo.engine.executor import Executor, Job, Setup, TrainTask, draws, to_channels_last
+from fedhpo.engine.built import draws, to_channels_last
+from fedhpo.engine.executor import Executor, Job, Setup, TrainTask
 from fedhpo.engine.flat import FlatModel, shape_key
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import train

@@ -1,5 +1,7 @@
 """Rounds at the server against plain PyTorch: optimisers, weighting, robust aggregation."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -229,8 +231,6 @@ def test_an_update_is_not_kept_or_changed():
     ],
 )
 def test_updates_that_must_not_be_averaged(update, reason):
-    import re
-
     found = check_update(update, 4)
     assert found is None if reason is None else re.search(reason, found)
 

@@ -98,22 +98,18 @@ def test_texts_are_averaged_over_tokens_that_count(length):
 
 
 @pytest.mark.parametrize("stacking", [True, False])
-@pytest.mark.parametrize("outputs", [None, 2])
-def test_regression_descends_the_squared_error(stacking, outputs):
-    shape = () if outputs is None else (outputs,)
-    data = make_data(lambda rng, n: rng.normal(size=(n, *shape)))
+def test_regression_descends_the_squared_error(stacking):
+    data = make_data(lambda rng, n: rng.normal(size=n))
     assert data.task == "regression"
 
     def loss(output, target):
-        return ((output.reshape(target.shape) - target.float()) ** 2).mean()
+        return ((output[:, 0] - target) ** 2).mean()
 
-    before, after, report = one_round(
-        lambda: nn.Linear(5, outputs or 1), data, {"lr": 0.1}, stacking=stacking
-    )
+    before, after, report = one_round(lambda: nn.Linear(5, 1), data, {"lr": 0.1}, stacking=stacking)
     assert_equal_models(after, gradient_step(before, data, loss, 0.1))
     for client in range(5):
         x, y = tensors(data, "validation", client)
-        assert report.loss_before[client] == pytest.approx(float(loss(before(x), y)), rel=1e-5)
+        assert report.loss_before[client] == pytest.approx(loss(before(x), y).item(), rel=1e-5)
     assert np.isnan(report.accuracy_before).all()
 
 
@@ -136,7 +132,7 @@ def test_the_users_own_loss_is_descended_and_reported(stacking):
     assert_equal_models(after, gradient_step(before, data, lambda o, t: smoothed(o, t).mean(), 0.5))
     for client in range(5):
         x, y = tensors(data, "validation", client)
-        assert report.loss_before[client] == pytest.approx(float(smoothed(before(x), y).mean()), rel=1e-5)
+        assert report.loss_before[client] == pytest.approx(smoothed(before(x), y).mean().item(), rel=1e-5)
 
 
 def test_the_users_own_loss_of_texts_is_reported_too():

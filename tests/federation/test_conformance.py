@@ -6,6 +6,7 @@ import pytest
 from fedhpo.data import from_clients
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.federation.simulated import simulate
+from fedhpo.models import build
 from fedhpo.run import Run
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.federation import FederationSuite
@@ -56,12 +57,10 @@ class Shared(SimulatedSuite):
     """One federation for all tests, as its workers are slow to start."""
 
     @pytest.fixture(scope="class")
-    def pool(self):
-        with simulate(self.shared_model(), small_data(), server="fedadam", **self.options) as federation:
+    @classmethod
+    def pool(cls):
+        with simulate("mlp", small_data(), server="fedadam", **cls.options) as federation:
             yield federation
-
-    def shared_model(self):
-        return "mlp"
 
     def make(self):  # the same results, whoever does the work
         return simulate("mlp", small_data(), server="fedadam", **{**self.options, "workers": 0})
@@ -84,14 +83,13 @@ class TestTwoProcessesUnstacked(Shared):
 class TestTwoThreads(Shared):
     options = {"workers": 2, "stacking": False}  # noqa: RUF012
 
-    def shared_model(self):
-        from fedhpo.models import build
-
-        return lambda **shape: build("mlp", (6,), 3, **shape)  # a worker process could not import that
-
     @pytest.fixture(scope="class")
-    def pool(self):
-        with simulate(self.shared_model(), small_data(), server="fedadam", **self.options) as federation:
+    @classmethod
+    def pool(cls):
+        def mlp(**shape):  # a worker process could not import that
+            return build("mlp", (6,), 3, **shape)
+
+        with simulate(mlp, small_data(), server="fedadam", **cls.options) as federation:
             federation.start(0, {}, 0)
             with pytest.warns(UserWarning, match="threads"):
                 federation.evaluate([0], [0])

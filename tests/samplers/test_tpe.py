@@ -122,10 +122,10 @@ def test_a_suggestion_takes_milliseconds() -> None:
     seen = [observed(n, c, float(n)) for n, c in enumerate(configs)]
     times = []
     for n in range(10):
-        began = time.perf_counter()
+        began = time.process_time()
         TPE().suggest(space, seen, configs, np.random.default_rng(n))
-        times.append(time.perf_counter() - began)
-    assert min(times) < 0.003
+        times.append(time.process_time() - began)
+    assert min(times) < 0.006  # 2 ms on an idle core
 
 
 def _regret(sampler: Sampler, seed: int) -> float:

@@ -80,7 +80,8 @@ class PlainLines:
         if event.kind in ("round", "evaluate"):
             self._last = now
             ahead = f"; about {duration(left)} left" if left else ""
-            print(f"round {done:g} of {total}: {state(event.search)}{ahead}", file=sys.stderr, flush=True)
+            spent = f"round {done:g} of {total}" if done <= total else f"{done - total:g} rounds more"
+            print(f"{spent}: {state(event.search)}{ahead}", file=sys.stderr, flush=True)
 
 
 class LiveDisplay:

@@ -35,8 +35,9 @@ def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     cost = result["cost"]
-    words = f"{cost['rounds']} of {cost['budget']['rounds']} rounds, {cost['client_rounds']} client-rounds, "
+    own = cost.get("baseline_rounds", 0)
+    words = f"{cost['rounds'] - own} of {cost['budget']['rounds']} rounds, "
+    words += f"{own} more for your own config, " if own else ""
+    words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    if cost.get("baseline_rounds"):
-        words += f"; {cost['baseline_rounds']} rounds of these for your own config, outside the budget"
     return [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]

@@ -10,22 +10,23 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from fedhpo.data import FederatedData
-from fedhpo.engine import flat
-from fedhpo.engine.flat import FlatModel, ModelFactory, Vector
+from fedhpo.engine import Vector, flat
+from fedhpo.engine.built import Built, draws, to_channels_last
+from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local, parse
-from fedhpo.engine.local import drops_out, set_dropout, train
+from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
-from fedhpo.engine.streams import entropy, torch_generator
+from fedhpo.engine.streams import entropy
 from fedhpo.engine.view import ClientView, DataView
 from fedhpo.errors import InputError
 
@@ -98,40 +99,6 @@ class ScoreTask:
 
 
 Task = TrainTask | ScoreTask
-
-
-class Built(NamedTuple):
-    """A module, whether its inputs are laid out channels last, and whether it draws random numbers itself."""
-
-    model: FlatModel
-    channels_last: bool
-    draws: bool
-
-
-def to_channels_last(module: nn.Module, x: Tensor) -> bool:
-    """Lay a convolutional model out channels last, which is faster; not if its own code cannot take that."""
-    if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
-        return False
-    try:
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        with torch.no_grad():
-            module.eval()(x.contiguous(memory_format=torch.channels_last))
-    except Exception:  # such as `view` of what is no longer contiguous
-        module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        return False
-    return True
-
-
-def draws(module: nn.Module, x: Tensor) -> bool:
-    """Whether training draws random numbers outside of dropout layers, as `F.dropout` does."""
-    with torch_generator(), torch.no_grad():
-        set_dropout(module, 0.0)
-        before = torch.random.get_rng_state()
-        try:
-            module.train()(x)
-        except Exception:  # not known
-            return True
-        return not torch.equal(before, torch.random.get_rng_state())
 
 
 class Executor:

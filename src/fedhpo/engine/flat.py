@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from fedhpo.engine import Vector
 from fedhpo.engine.streams import torch_generator
 
-Vector = NDArray[np.float32]
 ModelFactory = Callable[..., nn.Module]
 
 
@@ -113,10 +112,13 @@ def check_update(update: Vector, size: int) -> str | None:
     """Why an update must not be averaged, or None if it may."""
     if update.shape != (size,):
         return f"update of shape {tuple(update.shape)}, expected ({size},)"
+    return None if finite(update) else "update is not finite"
+
+
+def finite(*vectors: Vector) -> bool:
+    """Whether all numbers are finite."""
     # One pass without a temporary: the sum is finite only if every term is. Finite terms may
     # overflow together, so a suspect is looked at in full.
     with np.errstate(over="ignore", invalid="ignore"):
-        suspect = not math.isfinite(float(np.add.reduce(update)))
-    if suspect and not np.isfinite(update).all():
-        return "update is not finite"
-    return None
+        suspects = [v for v in vectors if not math.isfinite(float(np.add.reduce(v)))]
+    return all(bool(np.isfinite(v).all()) for v in suspects)

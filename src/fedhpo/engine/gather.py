@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.engine import Vector
 from fedhpo.engine.executor import JobResult
-from fedhpo.engine.flat import Vector, check_update
+from fedhpo.engine.flat import check_update
 from fedhpo.engine.server import Aggregate
 from fedhpo.federation.protocol import Status
 
@@ -56,6 +57,12 @@ class Gathering:
             self._add(member, result, update)
             release()
 
+    def reject(self, why: str) -> None:
+        """No update can be used after all."""
+        for member in np.flatnonzero(self.status == Status.OK).tolist():
+            self.status[member], self.reasons[member] = Status.FAILED, why
+            self.results[member] = JobResult()
+
     def _add(self, member: int, result: JobResult, update: Vector | None) -> None:
         problem: str | None = result.failure
         if not problem:
@@ -63,5 +70,6 @@ class Gathering:
         if problem or update is None:
             self.status[member], self.reasons[member] = Status.FAILED, problem or ""
         else:
-            self.aggregate.add(update, result.train_size)
+            with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+                self.aggregate.add(update, result.train_size)
             self.results[member] = result

@@ -10,21 +10,22 @@ import contextlib
 import os
 import pickle
 import queue
+import signal
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, process
+from multiprocessing import connection, get_context, process, resource_tracker
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedhpo.engine import worker
+from fedhpo.engine import Vector, worker
 from fedhpo.engine.executor import Executor, Setup, Task
-from fedhpo.engine.flat import Vector
 from fedhpo.engine.memory import Arena, Region, SharedFile
 from fedhpo.engine.streams import torch_generator
 
@@ -179,6 +180,9 @@ class ProcessPool(Pool):
             self._code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device))
         except Exception as error:
             raise WorkersUnavailable(str(error)) from error
+        self._needs_main = b"__main__" in self._code
+        if self._needs_main and not _main_is_a_file():
+            raise WorkersUnavailable("the model is defined in a session, not in a file")
         self._data, self._file = worker.share_data(setup.data)
         self._arena = Arena(SharedFile.in_memory())
         self._placed: dict[int, tuple[Vector, Region, int]] = {}
@@ -206,7 +210,8 @@ class ProcessPool(Pool):
         member = context.Process(
             target=worker.main, args=(theirs, self._arena.file, self._code, self._data), daemon=True
         )
-        with _single_threaded_environment():
+        main = contextlib.nullcontext() if self._needs_main else _no_main()
+        with _single_threaded_environment(), _no_interrupts(), main:
             member.start()
         theirs.close()
         return _Worker(member, ours)
@@ -243,12 +248,18 @@ class ProcessPool(Pool):
             order = self._orders.popleft()
             starts = [self._place(vector) for vector in order.starts]
             output = self._arena.allocate(order.output[0] * order.output[1]) if order.output else None
+            sent = _Sent(order, starts, output)
+            try:
+                task = pickle.dumps(order.task)
+            except Exception as error:  # such as a rule that is not defined in a module
+                self._finish(sent, None, f"the task cannot be sent to a worker process: {error}")
+                continue
             self._ticket += 1
             sizes = [len(vector) for vector in order.starts]
-            member.sent[self._ticket] = _Sent(order, starts, output)
+            member.sent[self._ticket] = sent
             with contextlib.suppress(OSError):  # a dead worker is noticed when it is waited for
                 member.pipe.send(
-                    (self._ticket, order.task, list(zip(starts, sizes, strict=True)), output, order.output)
+                    (self._ticket, task, list(zip(starts, sizes, strict=True)), output, order.output)
                 )
 
     def _place(self, vector: Vector) -> Region:
@@ -334,6 +345,39 @@ def _single_threaded_environment() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Start workers with SIGINT blocked, from the first: Ctrl-C is the parent's affair."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # would unblock it again, were it started in here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _main_is_a_file() -> bool:
+    main = sys.modules["__main__"]
+    named = getattr(main, "__spec__", None) is not None
+    return named or os.path.isfile(getattr(main, "__file__", None) or "")
+
+
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """Keep workers from importing the main script where they need nothing of it."""
+    facts = vars(sys.modules["__main__"])
+    names: tuple[str, ...] = ("__spec__", "__file__")
+    before = {name: facts.pop(name) for name in names if name in facts}
+    facts["__spec__"] = None
+    try:
+        yield
+    finally:
+        facts.update(before)
 
 
 def refuse_in_worker() -> None:

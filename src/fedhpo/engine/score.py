@@ -40,7 +40,7 @@ def score(
                 x = x.contiguous(memory_format=torch.channels_last)
             for i, values in enumerate(sample_sums(module(x), y, loss)):
                 sums[i, begin : begin + BATCH] = values.cpu().numpy()
-    return per_client(sums, np.array([len(r) for r in rows]))
+    return per_client(sums, np.array([len(r) for r in rows], np.int64))
 
 
 def per_client(sums: NDArray[np.float64], sizes: NDArray[np.int64]) -> ClientScores:

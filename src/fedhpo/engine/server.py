@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedhpo.engine.flat import Vector
+from fedhpo.engine import Vector
 from fedhpo.engine.hyperparameters import in_range, parse
 from fedhpo.errors import InputError, unknown_name
 

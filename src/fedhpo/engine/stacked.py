@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedhpo.engine.flat import FlatModel, Vector
+from fedhpo.engine import Vector
+from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import dropout_layers, drops_out
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
@@ -194,7 +195,10 @@ def stacks(sizes: Sequence[tuple[int, int]], parameters: int) -> list[list[int]]
     for batch in sorted({size for size, _ in sizes}):
         members = sorted((i for i, s in enumerate(sizes) if s[0] == batch), key=lambda i: (-sizes[i][1], i))
         count = math.ceil(len(members) / most)
-        bounds = np.linspace(0, len(members), count + 1).astype(int)
+        # Of about the same size; full ones and a rest where that would leave all of them too small.
+        bounds = [len(members) * i // count for i in range(count + 1)] if count else []
+        if count and len(members) // count < FEWEST_RUNS:
+            bounds = [*range(0, len(members), most), len(members)]
         chunks = [members[a:b] for a, b in itertools.pairwise(bounds)]
         found += [chunk for chunk in chunks if len(chunk) >= FEWEST_RUNS]
     return found

@@ -52,7 +52,7 @@ def main(
     pipe: Connection, file: SharedFile, code: bytes, data: tuple[FederatedData, dict[str, SharedArray]]
 ) -> None:
     """Receive tasks until the parent goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where it could not be blocked
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _keep_freed_memory()
     try:
@@ -70,7 +70,7 @@ def main(
     arena = Arena(file)
     while True:
         try:
-            ticket, task, starts, region, shape = pipe.recv()
+            ticket, packed, starts, region, shape = pipe.recv()
         except (EOFError, OSError):
             return
         value: Any = None
@@ -78,7 +78,7 @@ def main(
         try:
             output = None if region is None else arena.vector(region, shape[0] * shape[1]).reshape(shape)
             vectors = [arena.vector(start, size) for start, size in starts]
-            value = executor.run(task, vectors, output)
+            value = executor.run(pickle.loads(packed), vectors, output)
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"
         try:

@@ -46,7 +46,7 @@ class Objective:
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
     models that must serve everybody. `weighting` is "size" (a client counts by its number of rows) or
-    "uniform".
+    "uniform". `direction` follows from the metric; whoever states it ("maximize", "minimize") is checked.
 
     >>> Objective("error").maximise
     False
@@ -56,10 +56,14 @@ class Objective:
     over: str = "mean"
     tail: float = 0.1
     weighting: str = "size"
+    direction: str | None = None
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise unknown_name("metric", self.metric, METRICS)
+        natural = "maximize" if self.maximise else "minimize"
+        if self.direction not in (None, natural):
+            raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
         if self.over not in ("mean", "tail"):
             raise unknown_name("objective over clients", self.over, ["mean", "tail"])
         if not 0 < self.tail <= 1:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedhpo.data import FederatedData
-from fedhpo.engine import flat
+from fedhpo.engine import Vector, flat
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainFunction, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.engine.flat import FlatModel, ModelFactory, Vector
+from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local, parse
 from fedhpo.engine.loss import LossFunction
@@ -275,15 +275,16 @@ class SimulatedFederation(Federation):
 
     def _end(self, one: _Round) -> RoundReport:
         work, trial, gathered = one.work, one.trial, one.gathering
-        replies = int((gathered.status == Status.OK).sum())
-        applied = replies >= work.minimum
-        size = len(trial.weights)
+        applied = int((gathered.status == Status.OK).sum()) >= work.minimum
         if applied:
-            change = gathered.aggregate.mean()
-            trainable = self._shapes[trial.shape][1]
-            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
-            weights = trial.weights + np.concatenate([step, change[trainable:]])
-            trial = replace(trial, weights=weights, memory=memory, round=trial.round + 1)
+            trained = self._step(one)
+            if flat.finite(trained.weights, *trained.memory.values()):
+                trial = trained
+            else:
+                applied = False
+                gathered.reject("updates are so large that the model after them is not finite")
+        replies = int((gathered.status == Status.OK).sum())
+        size = len(trial.weights)
         self._trials[work.trial] = replace(trial, calls=trial.calls + 1)
 
         def column(name: str, kind: type) -> NDArray[Any]:
@@ -310,6 +311,16 @@ class SimulatedFederation(Federation):
                 samples=sum(result.samples for result in gathered.results),
             ),
         )
+
+    def _step(self, one: _Round) -> _Trial:
+        """The trial after the server's step."""
+        trial = one.trial
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = one.gathering.aggregate.mean()
+            trainable = self._shapes[trial.shape][1]
+            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            weights = trial.weights + np.concatenate([step, change[trainable:]])
+        return replace(trial, weights=weights, memory=memory, round=trial.round + 1)
 
     # Scores and queries
 

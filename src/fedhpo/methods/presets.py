@@ -25,6 +25,9 @@ class Method(ABC):
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
     number: ClassVar[int] = 1
 
+    def __post_init__(self) -> None:
+        self.tuner()  # refuses settings that cannot be, before anything else happens
+
     @abstractmethod
     def tuner(self) -> Tuner:
         """What it is made of."""

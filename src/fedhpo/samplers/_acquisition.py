@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.special import ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 from scipy.stats import qmc
 
 from fedhpo.samplers._cube import Floats
@@ -33,15 +33,15 @@ def improvement(mean: Floats, deviation: Floats, best: Floats | float) -> Floats
 def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
     """Its logarithm, which still tells points apart where the improvement itself is 0 to a computer.
 
-    Far out, z ndtr(z) + phi(z) is about phi(z) / z^2 (Ament et al., 2023).
+    For z far below 0, z ndtr(z) + phi(z) = phi(z) (1 + z m(-z)), m being Mills' ratio (Ament et al., 2023).
     """
     z = (best - mean) / deviation
-    near = z > -5
-    safe = np.where(near, z, 0.0)
-    bulk = np.log(safe * ndtr(safe) + np.exp(-0.5 * safe * safe) / _ROOT_TWO_PI)
-    far = -np.minimum(z, -5.0)
-    tail = -0.5 * far * far - np.log(_ROOT_TWO_PI) - 2 * np.log(far) - 3 / (far * far)
-    found: Floats = np.where(near, bulk, tail) + np.log(deviation)
+    near = np.maximum(z, -1.0)
+    bulk = np.log(near * ndtr(near) + np.exp(-0.5 * near * near) / _ROOT_TWO_PI)
+    far = np.clip(-z, 1.0, 1e3)
+    ratio = np.log1p(-far * np.sqrt(np.pi / 2) * erfcx(far / np.sqrt(2)))
+    tail = -0.5 * z * z - np.log(_ROOT_TWO_PI) + ratio
+    found: Floats = np.where(z > -1, bulk, tail) + np.log(deviation)
     return found
 
 

@@ -82,7 +82,8 @@ def bandwidths(centres: Floats) -> Floats:
     order = np.argsort(centres, kind="stable")
     gaps = np.diff(centres[order])
     widths = np.empty(count)
-    widths[order] = np.maximum(np.append(gaps, gaps[-1]), np.insert(gaps, 0, gaps[0]))
+    padded = np.concatenate([gaps[:1], gaps, gaps[-1:]])
+    widths[order] = np.maximum(padded[:-1], padded[1:])
     return np.clip(widths, 1 / min(100, 2 + count), 1.0)
 
 

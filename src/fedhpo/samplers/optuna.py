@@ -72,6 +72,8 @@ class OptunaSampler:
                 known = [name for name in optuna.samplers.__all__ if name.endswith("Sampler")]
                 raise unknown_name("Optuna sampler", kind, known)
             kind = getattr(optuna.samplers, kind)
+        if not callable(kind):
+            raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {kind!r}")
         takes = inspect.signature(kind).parameters
         seeded = {"seed": seed} if "seed" in takes else {}
         try:

@@ -126,7 +126,9 @@ class SamplerSuite:
     def test_scores_at_several_rungs_are_tolerated(self) -> None:
         rng = np.random.default_rng(5)
         configs = [MIXED.sample(rng) for _ in range(20)]
-        seen = [observed(n, c, rng.random(), round) for round in (1, 3) for n, c in enumerate(configs[::round])]
+        seen = [
+            observed(n, c, rng.random(), round) for round in (1, 3) for n, c in enumerate(configs[::round])
+        ]
         config = self.sampler().suggest(MIXED, seen, configs, rng)
         assert config is not None
         MIXED.validate(config)
@@ -145,7 +147,8 @@ class SamplerSuite:
             means = []
             for best in (0.1, 0.9):
                 seen = [
-                    observed(n, c, float(np.sum((PLANE.to_unit(c) - best) ** 2))) for n, c in enumerate(configs)
+                    observed(n, c, float(np.sum((PLANE.to_unit(c) - best) ** 2)))
+                    for n, c in enumerate(configs)
                 ]
                 asked = [
                     self.sampler().suggest(PLANE, seen, configs, np.random.default_rng(seed), pool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedhpo.report.html import Section, facts, text
 from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
+from fedhpo.report.sections.cost import tuning_rounds
 from fedhpo.report.view import RunView
 from fedhpo.report.words import gain_in_words, test_score
 
@@ -24,7 +25,7 @@ def headline(view: RunView) -> Section:
     cost = result["cost"]
     traffic = f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     spent = f"of {whole(cost['budget']['rounds'])}; {traffic}; {duration(result['times']['wall_seconds'])}"
-    cards.append(_card("Rounds spent", whole(cost["rounds"]), spent))
+    cards.append(_card("Rounds spent", whole(tuning_rounds(cost)), spent))
     rows = [
         (f"{scope}.{k}", number(v)) for scope, values in best["config"].items() for k, v in values.items()
     ]

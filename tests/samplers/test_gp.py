@@ -1,0 +1,154 @@
+"""The GP sampler: acquisition functions, noise, batches."""
+
+import time
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from fedhpo.errors import InputError
+from fedhpo.evaluation import Score
+from fedhpo.samplers import GP, Observation
+from fedhpo.samplers._acquisition import (
+    believe,
+    expected_improvement,
+    improvement,
+    log_improvement,
+    noisy_expected_improvement,
+)
+from fedhpo.samplers._process import Kernel, Process
+from fedhpo.samplers.gp import standardised
+from fedhpo.space import Choice, Float, Int, Space
+from fedhpo.testing.sampler import PLANE, observed, played
+
+NOTHING = np.empty((0, 1))
+
+
+def _line(values: list[float], noise: float = 0.0) -> Process:
+    features = np.linspace(0.1, 0.9, len(values))[:, None]
+    kernel = Kernel(np.array([0.3]), 1.0, 1e-6)
+    return Process(kernel, features, np.array([0]), np.array(values), np.full(len(values), noise))
+
+
+def test_improvement_is_an_expectation() -> None:
+    draws = np.random.default_rng(0).normal(0.3, 0.5, 400_000)
+    expected = np.maximum(0.2 - draws, 0).mean()
+    assert improvement(np.array([0.3]), np.array([0.5]), 0.2)[0] == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("z", [3.0, 0.0, -0.99, -1.01, -4.0, -12.0, -40.0, -300.0])
+def test_log_improvement_is_exact_far_out(z: float) -> None:
+    with mp.workdps(60):
+        exact = mp.log(mp.mpf(z) * mp.ncdf(z) + mp.npdf(z))
+    found = log_improvement(np.array([0.0]), np.array([1.0]), z)[0]
+    assert found == pytest.approx(float(exact), rel=1e-8)
+
+
+def test_noisy_ei_without_noise_is_ei() -> None:
+    process = _line([0.5, -0.2, -1.0, 0.4, 0.6])
+    between = np.linspace(0.0, 1.0, 11)[:, None]
+    plain = np.exp(expected_improvement(process, NOTHING)(between))
+    noisy = noisy_expected_improvement(process, NOTHING, np.random.default_rng(0))(between)
+    assert noisy == pytest.approx(plain, rel=0.05, abs=1e-3)
+
+
+def test_noisy_ei_is_ei_averaged_over_what_the_scores_may_be_worth() -> None:
+    process = _line([0.5, -0.2, -1.0, 0.4], noise=0.3)
+    at = np.array([[0.35], [0.6]])
+    found = np.mean(
+        [noisy_expected_improvement(process, NOTHING, np.random.default_rng(n))(at) for n in range(20)],
+        axis=0,
+    )
+    rng = np.random.default_rng(1)
+    mean, covariance = process.posterior(process.features)
+    worth = []
+    for draw in rng.multivariate_normal(mean, covariance, 3000):
+        clean = Process(
+            Kernel(process.kernel.scales, 1.0, 1e-6), process.features, process.owners, draw, np.zeros(4)
+        )
+        worth.append(improvement(*clean.marginals(at), draw.min()))
+    assert found == pytest.approx(np.mean(worth, axis=0), rel=0.1)
+
+
+def test_pending_trials_score_their_posterior_mean() -> None:
+    process, pending = _line([1.0, -1.0, 0.5]), np.array([[0.4]])
+    believed = believe(process, pending)
+    assert believed.values[3] == pytest.approx(process.marginals(pending)[0][0])
+    assert believed.marginals(pending)[0] == pytest.approx(process.marginals(pending)[0], abs=1e-3)
+    assert believed.marginals(pending)[1][0] < 0.01
+
+
+@pytest.mark.parametrize("acquisition", ["ei", "noisy-ei"])
+def test_a_batch_spreads(acquisition: str) -> None:
+    """The second and third suggestion do not sit beside the first, where they would learn nothing."""
+    rng = np.random.default_rng(2)
+    configs = [PLANE.sample(rng) for _ in range(12)]
+    seen = [observed(n, c, float(np.sum((PLANE.to_unit(c) - 0.6) ** 2))) for n, c in enumerate(configs)]
+    asked = list(configs)
+    for n in range(3):
+        config = GP(acquisition).suggest(PLANE, seen, asked, np.random.default_rng(n))
+        assert config is not None
+        assert min(PLANE.distance(config, other) for other in asked) > 1e-3
+        asked.append(config)
+
+
+def test_values_are_standardised_cut_off_and_failures_are_as_bad_as_the_worst() -> None:
+    values = np.array([0.0, 1.0, 2.0, 3.0, 1e9, np.inf])  # median 2.5, cut at 2.5 + 3 x 2.5 = 10
+    found, noise = standardised(values, np.array([0.5, 0.0, np.nan, 0.0, 0.0, 0.0]))
+    cut = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 10.0])
+    assert found == pytest.approx((cut - cut.mean()) / cut.std())
+    assert noise == pytest.approx([(0.5 / cut.std()) ** 2, 0, 0, 0, 0, 0])
+    assert standardised(np.array([2.0, 2.0]), np.zeros(2))[0].tolist() == [0.0, 0.0]
+
+
+def test_a_score_is_trusted_as_far_as_its_standard_error_goes() -> None:
+    """One score far out of line is followed if it is certain, and smoothed over if it is not."""
+    space = Space(client={"x": Float(0, 1)})
+    places = np.linspace(0.05, 0.95, 10)
+
+    def near_outlier(error: float) -> float:
+        seen = []
+        for n, x in enumerate(places):
+            value = -1.0 if n == 2 else (x - 0.8) ** 2
+            known = error if n == 2 else 0.001
+            seen.append(Observation(n, space.from_unit([x]), Score(value, known, 10, 1, value)))
+        asked = [seen_one.config for seen_one in seen]
+        found = [GP().suggest(space, seen, asked, np.random.default_rng(n)) for n in range(10)]
+        return float(np.mean([abs(c.client["x"] - places[2]) < 0.15 for c in found if c]))
+
+    assert near_outlier(0.001) > 0.9
+    assert near_outlier(5.0) < 0.1
+
+
+def test_a_smooth_function_is_solved_in_few_trials() -> None:
+    space = Space(
+        client={"lr": Float(1e-4, 1, log=True), "epochs": Int(1, 9)}, server={"kind": Choice(["a", "b", "c"])}
+    )
+
+    def value(config: object) -> float:
+        x, y, _ = space.to_unit(config)  # type: ignore[arg-type]
+        return float((x - 0.3) ** 2 + (y - 0.5) ** 2 + 0.2 * (config.server["kind"] != "b"))  # type: ignore[attr-defined]
+
+    best = min(played(GP(), space, 25, value), key=value)
+    assert (best.client["epochs"], best.server["kind"]) == (5, "b")
+    assert value(best) < 1e-3
+
+
+def test_a_suggestion_takes_less_than_150_milliseconds() -> None:
+    space = Space(client={name: Float(0, 1) for name in "abcdef"})
+    rng = np.random.default_rng(0)
+    configs = [space.sample(rng) for _ in range(60)]
+    seen = [observed(n, c, float(np.sum(space.to_unit(c) ** 2))) for n, c in enumerate(configs)]
+    times = []
+    for n in range(3):
+        began = time.process_time()
+        GP().suggest(space, seen, configs, np.random.default_rng(n))
+        times.append(time.process_time() - began)
+    assert min(times) < 0.15
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InputError, match=r"unknown acquisition 'nei' .*known: ei, noisy-ei"):
+        GP("nei")
+    with pytest.raises(InputError, match="startup must be at least 2, not 1"):
+        GP(startup=1)
