@@ -3,7 +3,7 @@
 >>> import fedhpo as fh
 >>> space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True), "batch_size": 32})
 >>> space.names
-['client.lr']
+('client.lr',)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOME = {
     "load": "fedhpo.data",
     "Work": "fedhpo.federation.protocol",
     "FineTune": "fedhpo.federation.fine_tune",
-    "simulate": "fedhpo.federation.simulated",
+    "simulate": "fedhpo.federation.simulate",
     "Evaluator": "fedhpo.evaluation",
     "Objective": "fedhpo.evaluation",
     "Tuner": "fedhpo.methods",
@@ -38,6 +38,8 @@ _HOME = {
     "GP": "fedhpo.methods",
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
+    "FedEx": "fedhpo.methods",
+    "FedPop": "fedhpo.methods",
     "StopTuning": "fedhpo.search",
     "tune": "fedhpo.tuning",
     "Study": "fedhpo.study",
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
     from fedhpo.evaluation import Evaluator, Objective
     from fedhpo.federation.fine_tune import FineTune
     from fedhpo.federation.protocol import Work
-    from fedhpo.federation.simulated import simulate
-    from fedhpo.methods import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch, Tuner
+    from fedhpo.federation.simulate import simulate
+    from fedhpo.methods import BOHB, GP, SHA, TPE, FedEx, FedPop, GridSearch, Hyperband, RandomSearch, Tuner
     from fedhpo.result import Result
     from fedhpo.search import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
@@ -69,6 +71,8 @@ __all__ = [
     "Choice",
     "Config",
     "Evaluator",
+    "FedEx",
+    "FedPop",
     "FederatedData",
     "FedhpoError",
     "FineTune",

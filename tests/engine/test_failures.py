@@ -8,7 +8,7 @@ from torch import nn
 from fedhpo.data import from_clients
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import Status, Work
-from fedhpo.federation.simulated import simulate
+from fedhpo.federation.simulate import simulate
 
 HUGE = 9.0  # a feature that marks the client where the model fails
 

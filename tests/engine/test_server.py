@@ -13,7 +13,7 @@ from fedhpo.engine.flat import check_update
 from fedhpo.engine.server import Aggregation, server_optimiser
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Work
-from fedhpo.federation.simulated import simulate
+from fedhpo.federation.simulate import simulate
 
 SIZES = (4, 9, 20)
 LR = 0.4

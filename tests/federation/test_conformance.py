@@ -5,7 +5,7 @@ import pytest
 
 from fedhpo.data import from_clients
 from fedhpo.federation.recorded import RecordedFederation
-from fedhpo.federation.simulated import simulate
+from fedhpo.federation.simulate import simulate
 from fedhpo.models import build
 from fedhpo.run import Run
 from fedhpo.testing import ToyFederation

@@ -9,7 +9,7 @@ from fedhpo.data import from_clients
 from fedhpo.errors import InputError
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, Status, TrialError, TrialState, Work
-from fedhpo.federation.simulated import simulate
+from fedhpo.federation.simulate import simulate
 
 ROWS = (5, 6, 7, 8, 9, 10)
 

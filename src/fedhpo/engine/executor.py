@@ -206,7 +206,7 @@ class Executor:
         for job in task.jobs:
             x, y = self.view.gather(self.view.data.train.rows(job.client))
             runs.append(StackedRun(x, y, self._local(job), generators(job)[0]))
-        before = stack_weights([starts[job.start] for job in task.jobs])
+        before = stack_weights([starts[job.start] for job in task.jobs]).to(self.setup.device)
         stack = Stack(model, before.clone(), self.setup.loss)
         xs, ys = map(list, zip(*(self.view.gather(rows) for rows in held), strict=True))
         nan = np.full(len(runs), NAN)
@@ -214,7 +214,7 @@ class Executor:
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
         if out is not None:
-            torch.sub(stack.weights, before, out=torch.from_numpy(out))
+            torch.from_numpy(out).copy_(stack.weights - before)
         return [
             JobResult(
                 "",

@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -330,6 +331,18 @@ class ProcessPool(Pool):
         self._members = []
         self._arena.file.close()
         self._file.close()
+
+
+def hire(setup: Setup, workers: int) -> tuple[Pool, str]:
+    """The pool for this work, and a note where it is not the one that was asked for."""
+    if workers == 0 or setup.device != "cpu":
+        return InlinePool(setup), ""
+    try:
+        return ProcessPool(setup, workers), ""
+    except WorkersUnavailable as error:
+        note = f"local training runs in threads, not processes: {error}"
+        warnings.warn(note, stacklevel=4)
+        return ThreadPool(setup, workers), note
 
 
 @contextlib.contextmanager

@@ -112,18 +112,20 @@ class Stack:
     def train(self, runs: Sequence[StackedRun]) -> None:
         """Train every model of the stack, in place; runs are ordered longest first."""
         self._mode(training=True)
+        device = self.weights.device
         index, weight, steps = _batches(runs)
+        index, weight = index.to(device), weight.to(device)
         x, y = _padded([run.x for run in runs]), _padded([run.y for run in runs])
         h = [run.hyperparameters for run in runs]
         lr, momentum, decay, prox = (
-            torch.tensor([[getattr(one, name)] for one in h], dtype=torch.float32)
+            torch.tensor([[getattr(one, name)] for one in h], dtype=torch.float32, device=device)
             for name in ("lr", "momentum", "weight_decay", "prox")
         )
         start = self.weights.clone() if bool(prox.any()) else None
         velocity = torch.zeros_like(self.weights)
         for step in range(int(steps[0])):
             active = int((steps > step).sum())
-            own = torch.arange(active)[:, None]
+            own = torch.arange(active, device=device)[:, None]
             batch = index[:active, step]
             parameters = {k: p.detach().requires_grad_() for k, p in self._parameters(active).items()}
             output = self._forward(parameters, x[own, batch])
@@ -152,7 +154,7 @@ class Stack:
             output = self.forward(x)
             sums = torch.stack(sample_sums(output.flatten(0, 1), y.flatten(0, 1), self._loss))
         own = (torch.arange(longest)[None] < torch.from_numpy(sizes)[:, None]).flatten()
-        return per_client(sums[:, own].double().numpy(), sizes)
+        return per_client(sums.cpu()[:, own].double().numpy(), sizes)
 
 
 def _batches(runs: Sequence[StackedRun]) -> tuple[Tensor, Tensor, NDArray[np.int64]]:

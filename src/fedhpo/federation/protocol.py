@@ -72,6 +72,7 @@ class Work:
     minimum: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cohort", tuple(int(client) for client in self.cohort))
         if not self.cohort:
             raise InputError("cohort is empty: a round needs at least one client")
         if len(set(self.cohort)) != len(self.cohort):
@@ -108,7 +109,7 @@ class Work:
             client = {"rule": self.client.to_dict()}
         return {
             "trial": self.trial,
-            "cohort": [int(c) for c in self.cohort],
+            "cohort": list(self.cohort),
             "client": client,
             "server": dict(self.server),
             "scores": list(self.scores),
@@ -138,7 +139,8 @@ class RoundReport:
     Scores are means over the client's own validation data; NaN where the client has none, did not
     reply, or was not asked. `train_size` is 0 where the client did not say. `round` counts the
     rounds the trial has behind it, this one included. `applied` is False where fewer than the
-    minimum replied: the model is then as it was before.
+    minimum replied: the model and its round clock are then as they were before. `reasons` says why a
+    member failed or is missing, by its position in the cohort.
     """
 
     trial: int
@@ -253,7 +255,8 @@ class Federation(ABC):
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`: weights, server optimiser state and round clock.
 
-        Both must have the same model shape. The target keeps its own random stream.
+        Both must have the same model shape. The target keeps its own random stream. Where a round of the
+        source is under way, the copy is of the model before it.
         """
 
     @abstractmethod
@@ -267,6 +270,10 @@ class Federation(ABC):
     @abstractmethod
     def next_done(self, trial: int | None = None) -> RoundReport:
         """The report of a submitted round that has ended, of any trial or of the one named."""
+
+    def ready(self) -> list[int]:
+        """Trials whose round has ended: `next_done` need not wait for these. Who cannot tell says none."""
+        return []
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
         """One round of each of several trials, side by side; reports in the order of the work.

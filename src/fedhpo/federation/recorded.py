@@ -183,6 +183,11 @@ class RecordedFederation(Federation):
         report: RoundReport = self._ask("done", {"trial": trial}, run, apply)[0]
         return report
 
+    def ready(self) -> list[int]:
+        """Trials whose round has ended; recorded, as it hangs on how fast they were."""
+        found: list[int] = self.decide("ready", sorted(self._submitted), self.inner.ready)
+        return found
+
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
         """One round of each of several trials: one event."""
 

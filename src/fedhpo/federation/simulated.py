@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,26 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedhpo.data import FederatedData
 from fedhpo.engine import Vector, flat
-from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainFunction, TrainTask
-from fedhpo.engine.factory import model_factory
-from fedhpo.engine.flat import FlatModel, ModelFactory
+from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
+from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local, parse
-from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.plan import Member, plan
-from fedhpo.engine.pool import (
-    Done,
-    InlinePool,
-    Order,
-    Pool,
-    ProcessPool,
-    ThreadPool,
-    WorkersUnavailable,
-    cores,
-    refuse_in_worker,
-)
+from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, cores, hire, refuse_in_worker
 from fedhpo.engine.server import OPTIMISERS, Aggregation, FedAvg, server_optimiser
 from fedhpo.engine.stacked import can_stack
 from fedhpo.engine.streams import derive, stream
@@ -88,15 +76,11 @@ class SimulatedFederation(Federation):
 
     def __init__(
         self,
-        model: ModelFactory,
-        data: FederatedData,
+        setup: Setup,
         *,
         server: str = "fedavg",
         aggregation: Aggregation | None = None,
-        loss: LossFunction | None = None,
-        train: TrainFunction | None = None,
         workers: int | None = None,
-        device: str = "cpu",
         stacking: bool = True,
         missing: float = 0.0,
     ) -> None:
@@ -106,7 +90,8 @@ class SimulatedFederation(Federation):
         if not 0 <= missing <= 1:
             raise InputError(f"missing must be a probability, not {missing!r}")
         OPTIMISERS[server]  # an unknown name is an error here, not in the first round
-        self._setup = Setup(model, data, loss, train, device)
+        self._setup = setup
+        data = setup.data
         self._server = server
         self._aggregation = aggregation or Aggregation()
         self._workers = cores() if workers is None else workers
@@ -167,7 +152,7 @@ class SimulatedFederation(Federation):
                 f"trial {target} cannot become a copy of trial {source}: "
                 f"its model has another shape ({copy.shape}, not {origin.shape})"
             )
-        self._idle(source, target)
+        self._idle(target)
         self._trials[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
 
     def stop(self, trial: int) -> None:
@@ -257,6 +242,9 @@ class SimulatedFederation(Federation):
                     del self._rounds[number]
                     return self._end(one)
             self._collect(self._workforce.next())
+
+    def ready(self) -> list[int]:
+        return [number for number, one in self._rounds.items() if one.gathering.complete]
 
     def _collect(self, done: Done) -> None:
         """Give each member of a round what a task brought."""
@@ -438,8 +426,6 @@ class SimulatedFederation(Federation):
 
     def model(self, trial: int) -> nn.Module:
         """The trial's model as a module, for use outside the federation."""
-        import json
-
         one = self._trial(trial)
         model = FlatModel(flat.build(self._setup.factory, json.loads(one.shape)))
         model.load(one.weights)
@@ -469,18 +455,8 @@ class SimulatedFederation(Federation):
     @property
     def _workforce(self) -> Pool:
         if self._pool is None:
-            self._pool = self._hire()
+            self._pool, self._note = hire(self._setup, self._workers)
         return self._pool
-
-    def _hire(self) -> Pool:
-        if self._workers == 0 or self._setup.device != "cpu":
-            return InlinePool(self._setup)
-        try:
-            return ProcessPool(self._setup, self._workers)
-        except WorkersUnavailable as error:
-            self._note = f"local training runs in threads, not processes: {error}"
-            warnings.warn(self._note, stacklevel=2)
-            return ThreadPool(self._setup, self._workers)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -489,77 +465,3 @@ class SimulatedFederation(Federation):
         self._trials.clear()
         self._rounds.clear()
         self._running.clear()
-
-
-def simulate(
-    model: str | nn.Module | ModelFactory,
-    data: Any,
-    *,
-    server: str = "fedavg",
-    weighting: str = "size",
-    aggregation: str = "mean",
-    trim: float = 0.1,
-    clip_norm: float | None = None,
-    loss: LossFunction | None = None,
-    train: TrainFunction | None = None,
-    workers: int | None = None,
-    device: str = "cpu",
-    stacking: bool = True,
-    missing: float = 0.0,
-) -> SimulatedFederation:
-    """A federation on this machine.
-
-    Parameters
-    ----------
-    model
-        A name from `fedhpo.models`, a callable that builds a `torch.nn.Module` (a class, say) and takes
-        the model's hyperparameters, if there are any, as keywords, or a module, whose weights are then
-        every trial's first.
-    data
-        A `fedhpo.data.FederatedData`, or what `fedhpo.data.from_clients` takes: for each client a pair of
-        arrays, or a `torch.utils.data.Dataset`.
-    server
-        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
-        named `optimiser` takes precedence.
-    weighting, aggregation, trim, clip_norm
-        How updates are put together; see `fedhpo.engine.server.Aggregation`.
-    loss
-        `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
-        float targets).
-    train
-        `train(model, data, hyperparameters, generator)` trains the module in place, instead of SGD;
-        `data.x` and `data.y` are the client's training tensors.
-    workers
-        Worker processes; None for one per core, 0 to train in this process.
-    device
-        "cpu", or a torch device such as "cuda" on which training then runs in this process.
-    stacking
-        Whether trainings of tiny models may be stacked.
-    missing
-        The probability that a client does not reply in a round.
-
-    Examples
-    --------
-    >>> import fedhpo as fh
-    >>> federation = fh.simulate("mlp", fh.load("digits", clients=10), workers=0)
-    >>> federation.start(0, model={}, seed=0)
-    >>> [report] = federation.round([fh.Work(trial=0, cohort=[1, 4, 7], client={"lr": 0.5})])
-    >>> report.round, report.status.tolist()
-    (1, [0, 0, 0])
-    """
-    if not isinstance(data, FederatedData):
-        from fedhpo.data import from_clients
-
-        data = from_clients(data)
-    return SimulatedFederation(
-        model_factory(model, data),
-        data,
-        server=server,
-        aggregation=Aggregation(weighting, aggregation, trim, clip_norm),
-        loss=loss,
-        train=train,
-        workers=workers,
-        device=device,
-        stacking=stacking,
-        missing=missing,
-    )

@@ -43,6 +43,7 @@ class _Trial:
     model: dict[str, Any]
     seed: int
     round: int = 0
+    calls: int = 0
 
 
 class ToyFederation(Federation):
@@ -102,7 +103,7 @@ class ToyFederation(Federation):
 
     def fork(self, source: int, target: int) -> None:
         """The weights and the round clock of `source`."""
-        origin, copy = self._idle(source), self._idle(target)
+        origin, copy = self._trial(source), self._idle(target)
         if origin.model != copy.model:
             raise InputError(
                 f"trials {source} and {target} have different models: {origin.model}, {copy.model}"
@@ -110,10 +111,9 @@ class ToyFederation(Federation):
         copy.weights, copy.round = origin.weights.copy(), origin.round
 
     def stop(self, trial: int) -> None:
-        """Forget the trial, and a round of it that is under way."""
-        self._trial(trial)
+        """Forget the trial."""
+        self._idle(trial)
         del self._trials[trial]
-        self._submitted.pop(trial, None)
 
     def submit(self, work: Work) -> None:
         """Remember the work; `next_done` does it."""
@@ -132,11 +132,15 @@ class ToyFederation(Federation):
             time.sleep(self.seconds)
         return self._train(self._submitted.pop(trial))
 
+    def ready(self) -> list[int]:
+        """All that were submitted, unless they end in an order of their own."""
+        return list(self._submitted) if self._arrivals is None else []
+
     def _train(self, work: Work) -> RoundReport:
         trial = self._trials[work.trial]
         cohort = np.array(work.cohort, dtype=np.int64)
         # Drawn for all clients, so that a client's luck does not depend on who else is asked.
-        stream = np.random.default_rng([self.seed, trial.seed, trial.round])
+        stream = np.random.default_rng([self.seed, trial.seed, trial.calls])
         luck = stream.random(len(self.train_clients))[cohort]
         noise = self.noise * stream.normal(size=(2, len(self.train_clients)))[:, cohort]
         status = np.where(luck < self.missing, Status.MISSING, Status.OK).astype(np.int8)
@@ -150,14 +154,15 @@ class ToyFederation(Federation):
         if applied:
             step = np.average(updates[ok], axis=0, weights=self.sizes[cohort][ok])
             trial.weights = trial.weights + work.server.get("lr", 1.0) * step
-        trial.round += 1
+            trial.round += 1
+        trial.calls += 1
 
         before[~ok | (BEFORE not in work.scores)] = np.nan
         after[~ok | (AFTER not in work.scores)] = np.nan
         sizes = np.where(ok, self.sizes[cohort], 0)
         count, size = len(cohort), 8 * self.parameters
         cost = Cost(1, count, count * size, int(ok.sum()) * size, int(sizes.sum()))
-        reasons = {int(c): "failed as it was told to" for c in cohort[status == Status.FAILED]}
+        reasons = {int(m): "failed as it was told to" for m in np.flatnonzero(status == Status.FAILED)}
         scores = before, after, np.exp(-before), np.exp(-after)
         return RoundReport(
             work.trial, trial.round, applied, cohort, status, sizes, sizes, *scores, reasons, cost
@@ -202,14 +207,15 @@ class ToyFederation(Federation):
         """The weights; model, seed and round as facts."""
         found = self._trial(trial)
         return TrialState(
-            {"weights": found.weights}, {"model": found.model, "seed": found.seed, "round": found.round}
+            {"weights": found.weights},
+            {"model": found.model, "seed": found.seed, "round": found.round, "calls": found.calls},
         )
 
     def restore(self, trial: int, state: TrialState) -> None:
         """The trial as it was, under this number."""
         facts = state.facts
         self._trials[trial] = _Trial(
-            np.array(state.arrays["weights"]), facts["model"], facts["seed"], facts["round"]
+            np.array(state.arrays["weights"]), facts["model"], facts["seed"], facts["round"], facts["calls"]
         )
 
     def describe(self) -> dict[str, Any]:

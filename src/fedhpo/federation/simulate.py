@@ -1,0 +1,84 @@
+"""`simulate`: one call from a model and clients' data to a federation on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from fedhpo.data import FederatedData, from_clients
+from fedhpo.engine.executor import Setup, TrainFunction
+from fedhpo.engine.factory import model_factory
+from fedhpo.engine.flat import ModelFactory
+from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.server import Aggregation
+from fedhpo.federation.simulated import SimulatedFederation
+
+
+def simulate(
+    model: str | nn.Module | ModelFactory,
+    data: Any,
+    *,
+    server: str = "fedavg",
+    weighting: str = "size",
+    aggregation: str = "mean",
+    trim: float = 0.1,
+    clip_norm: float | None = None,
+    loss: LossFunction | None = None,
+    train: TrainFunction | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    stacking: bool = True,
+    missing: float = 0.0,
+) -> SimulatedFederation:
+    """A federation on this machine.
+
+    Parameters
+    ----------
+    model
+        A name from `fedhpo.models`, a callable that builds a `torch.nn.Module` (a class, say) and takes
+        the model's hyperparameters, if there are any, as keywords, or a module, whose weights are then
+        every trial's first.
+    data
+        A `fedhpo.data.FederatedData`, or what `fedhpo.data.from_clients` takes: for each client a pair of
+        arrays, or a `torch.utils.data.Dataset`.
+    server
+        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
+        named `optimiser` takes precedence.
+    weighting, aggregation, trim, clip_norm
+        How updates are put together; see `fedhpo.engine.server.Aggregation`.
+    loss
+        `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
+        float targets).
+    train
+        `train(model, data, hyperparameters, generator)` trains the module in place, instead of SGD;
+        `data.x` and `data.y` are the client's training tensors.
+    workers
+        Worker processes; None for one per core, 0 to train in this process.
+    device
+        "cpu", or a torch device such as "cuda" on which training then runs in this process.
+    stacking
+        Whether trainings of tiny models may be stacked.
+    missing
+        The probability that a client does not reply in a round.
+
+    Examples
+    --------
+    >>> import fedhpo as fh
+    >>> federation = fh.simulate("mlp", fh.load("digits", clients=10), workers=0)
+    >>> federation.start(0, model={}, seed=0)
+    >>> [report] = federation.round([fh.Work(trial=0, cohort=[1, 4, 7], client={"lr": 0.5})])
+    >>> report.round, report.status.tolist()
+    (1, [0, 0, 0])
+    """
+    if not isinstance(data, FederatedData):
+        data = from_clients(data)
+    setup = Setup(model_factory(model, data), data, loss, train, device)
+    return SimulatedFederation(
+        setup,
+        server=server,
+        aggregation=Aggregation(weighting, aggregation, trim, clip_norm),
+        workers=workers,
+        stacking=stacking,
+        missing=missing,
+    )
