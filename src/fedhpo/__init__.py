@@ -38,11 +38,14 @@ _HOME = {
     "GP": "fedhpo.methods",
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
+    "ProxySearch": "fedhpo.methods",
     "FedEx": "fedhpo.methods",
     "FedPop": "fedhpo.methods",
     "StopTuning": "fedhpo.search",
     "tune": "fedhpo.tuning",
     "Study": "fedhpo.study",
+    "TabularFederation": "fedhpo.federation.tabular",
+    "load_table": "fedhpo.tables",
     "Result": "fedhpo.result",
     "FedhpoError": "fedhpo.errors",
     "InputError": "fedhpo.errors",
@@ -56,11 +59,25 @@ if TYPE_CHECKING:
     from fedhpo.federation.fine_tune import FineTune
     from fedhpo.federation.protocol import Work
     from fedhpo.federation.simulate import simulate
-    from fedhpo.methods import BOHB, GP, SHA, TPE, FedEx, FedPop, GridSearch, Hyperband, RandomSearch, Tuner
+    from fedhpo.federation.tabular import TabularFederation
+    from fedhpo.methods import (
+        BOHB,
+        GP,
+        SHA,
+        TPE,
+        FedEx,
+        FedPop,
+        GridSearch,
+        Hyperband,
+        ProxySearch,
+        RandomSearch,
+        Tuner,
+    )
     from fedhpo.result import Result
     from fedhpo.search import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
     from fedhpo.study import Study
+    from fedhpo.tables import load_table
     from fedhpo.tuning import tune
 
 __all__ = [
@@ -83,23 +100,36 @@ __all__ = [
     "Int",
     "Objective",
     "Ordinal",
+    "ProxySearch",
     "RandomSearch",
     "Result",
     "Space",
     "StopTuning",
     "Study",
+    "TabularFederation",
     "Tuner",
     "Work",
     "from_arrays",
     "from_clients",
     "load",
+    "load_table",
     "simulate",
     "tune",
 ]
 
 
 #: Packages that are reached as attributes: `fh.data.Dirichlet`.
-_PACKAGES = {"data", "evaluation", "federation", "methods", "models", "policies", "samplers", "schedules"}
+_PACKAGES = {
+    "data",
+    "evaluation",
+    "federation",
+    "methods",
+    "models",
+    "policies",
+    "samplers",
+    "schedules",
+    "tables",
+}
 
 
 def __getattr__(name: str) -> Any:

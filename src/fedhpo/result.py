@@ -102,6 +102,28 @@ class Result:
         return found
 
     @property
+    def personal(self) -> Mapping[str, Any] | None:
+        """What the model is worth before and after fine-tuning at each client, if that was asked for."""
+        found: Mapping[str, Any] | None = self.facts.get("personal")
+        return found
+
+    @property
+    def tried(self) -> Mapping[str, int]:
+        """How many distinct vectors of server and of client hyperparameters were trained with."""
+        found: Mapping[str, int] = self.facts["tried"]
+        return found
+
+    @property
+    def lineage(self) -> Table:
+        """One row per copy of a trial by another: which, of whom, after which round, under which config."""
+        rows = []
+        for trial in self.facts["trials"]:
+            for change in trial["path"][1:]:
+                row = {name: change[name] for name in ("round", "source", "score", "source_score")}
+                rows.append({"trial": trial["trial"], **row, **Config.from_dict(change["config"]).flat()})
+        return Table(sorted(rows, key=lambda row: (row["round"], row["trial"])))
+
+    @property
     def gain(self) -> Mapping[str, Any] | None:
         """How much better than the user's own config (trial 0), with its standard error."""
         found: Mapping[str, Any] | None = self.facts.get("gain")
@@ -121,6 +143,12 @@ class Result:
             row = {name: trial[name] for name in ("trial", "status", "rounds", "score", "standard_error")}
             rows.append(row | Config.from_dict(trial["config"]).flat())
         return Table(rows)
+
+    @property
+    def policies(self) -> Sequence[Mapping[str, Any]]:
+        """Of each trial whose client policy learns: its arms, and the policy after every round."""
+        found: Sequence[Mapping[str, Any]] = self.facts.get("policies", ())
+        return found
 
     @property
     def _best(self) -> Mapping[str, Any]:
@@ -149,7 +177,8 @@ class Result:
         if self.facts["best"] is None:
             return f"{self.status}: no trial was scored yet"
         metric = self.facts["objective"]["metric"]
-        lines = [f"{self.status}: trial {self._best['trial']}, validation {metric} {self.best_score:.4f}"]
+        found = "kept private" if math.isnan(self.best_score) else f"{self.best_score:.4f}"
+        lines = [f"{self.status}: trial {self._best['trial']}, validation {metric} {found}"]
         if self.test is not None and self.test["accuracy"] is not None:
             lines.append(f"test accuracy {self.test['accuracy']:.4f}")
         if self.gain is not None:

@@ -7,23 +7,33 @@ method never sees a client: what it may know of them comes through here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.config import Config
 from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
-from fedhpo.evaluation import Evaluator, Objective, Score
-from fedhpo.federation.protocol import Cost, RoundReport, Scores, Work
+from fedhpo.evaluation import Evaluator, Objective, Score, channel_of
+from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, RoundReport, Scores, Work
 from fedhpo.federation.recorded import RecordedFederation
-from fedhpo.policies import ClientPolicy, PolicyState
+from fedhpo.policies import ClientPolicy, Fixed, PolicyState
+from fedhpo.policies.losses import round_loss
 from fedhpo.run import Ledger
 from fedhpo.samplers import Observation, Sampler
 from fedhpo.space import Space
 
+if TYPE_CHECKING:
+    from fedhpo.methods.exchange import Exchange
+
 #: A round in which too few clients replied is repeated with another cohort, so often at most.
 _ATTEMPTS = 3
+
+#: What is tried out before the search proper is numbered from here, apart from its trials.
+TRIED_OUT = 1_000_000
+#: The user's own config, where the trial that had it became a copy of another and it is trained once more.
+OWN_AGAIN = TRIED_OUT - 1
 
 TRAINING, FINISHED, ELIMINATED, FAILED = "training", "finished", "eliminated", "failed"
 
@@ -45,6 +55,24 @@ class Evaluation:
     scores: Scores
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """A trial became a copy of another: as that one was after `round` rounds, to go on under `config`.
+
+    `left` is the round at which it left its own model, `source_step` how often the source had been replaced
+    itself. The scores are those that the exchange went by; `reason` says why the trial had failed, if so.
+    """
+
+    round: int
+    source: int
+    source_step: int
+    left: int
+    config: Config
+    score: float | None
+    source_score: float | None
+    reason: str = ""
+
+
 @dataclass(eq=False)
 class Trial:
     """One model in training, and what is known of it."""
@@ -57,7 +85,28 @@ class Trial:
     status: str = TRAINING
     reason: str = ""
     scores: list[Score] = field(default_factory=list)
+    #: What each evaluation saw by itself; `scores` may be means of these.
+    observed: list[Score] = field(default_factory=list, repr=False)
     evaluations: list[Evaluation] = field(default_factory=list, repr=False)
+    #: Loss of each round since the trial began, or was replaced; see `fedhpo.policies.losses`.
+    losses: list[float] = field(default_factory=list, repr=False)
+    replacements: list[Replacement] = field(default_factory=list, repr=False)
+    #: Rounds that were trained for this trial; `round` is how many its model has behind it.
+    trained: int = 0
+    first: Config = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.first = self.config
+
+    @property
+    def training(self) -> bool:
+        """Whether it goes on."""
+        return self.status == TRAINING
+
+    @property
+    def failed(self) -> bool:
+        """Whether its training failed."""
+        return self.status == FAILED
 
     @property
     def score(self) -> Score | None:
@@ -108,10 +157,23 @@ class Search:
         self.space = space
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
+        self.channel = channel_of(evaluator)
         self.pool = pool
         self.enqueued = [config for config in enqueued if pool is None or config in pool]
         self.trials: list[Trial] = []
         self.baseline_rounds = 0
+        self.rounds_before = 0
+        #: What the method adds to result.json.
+        self.facts: dict[str, Any] = {}
+        #: Trials that private releases are planned for; None for no limit.
+        self.most_trials: int | None = None
+        self._own_again: Trial | None = None
+        #: What happens between trials while they train; see `fedhpo.methods.exchange`.
+        self.exchange: Exchange | None = None
+        #: The server's and the clients' vectors of hyperparameters that were trained with.
+        self.tried: dict[str, set[str]] = {"server": set(), "client": set()}
+        self._policies: dict[int, ClientPolicy] = {}
+        self._incumbent: Trial | None = None
         self._keep_baseline = keep_baseline
         self._evaluations = 0
         self._asked_since = 0
@@ -138,6 +200,8 @@ class Search:
     def start(self, count: int, sampler: Sampler, policy: ClientPolicy) -> list[Trial]:
         """Start up to `count` trials: configs that were enqueued first, then what the sampler suggests."""
         started: list[Trial] = []
+        if self.most_trials is not None:
+            count = min(count, self.most_trials - len(self.trials))
         for _ in range(count):
             config = self._next_config(sampler)
             if config is None:
@@ -145,10 +209,21 @@ class Search:
             number = len(self.trials)
             self.federation.start(number, config.model, derive(self.seed, "trial", number))
             state = policy.begin(config, self.space, stream(self.seed, "policy", number))
-            started.append(Trial(number, config, state, policy.scores))
+            started.append(Trial(number, config, state, self._scores_in_round(policy)))
+            self._policies[number] = policy
             self.trials.append(started[-1])
         self._emit("start", started)
         return started
+
+    def _scores_in_round(self, policy: ClientPolicy) -> tuple[str, ...]:
+        """The policy's and the exchange's; none where scores are private, since these were not paid for."""
+        exchanged = () if self.exchange is None else self.exchange.scores
+        if self.evaluator.privacy is None:
+            return tuple(dict.fromkeys((*policy.scores, *exchanged)))
+        if SCORES_IN_ROUND in policy.needs or exchanged:
+            name = "exchange" if exchanged else policy.to_dict().get("name", type(policy).__name__)
+            raise InputError(f"privacy: {name} learns from scores inside rounds, which are not private")
+        return ()
 
     def _next_config(self, sampler: Sampler) -> Config | None:
         number = len(self.trials)
@@ -178,17 +253,60 @@ class Search:
         """From here on configs that were tried before may be tried again: a new bracket begins."""
         self._asked_since = len(self.trials)
 
+    def try_out(self, configs: Sequence[Config], rounds: int) -> list[Trial]:
+        """Train configs for a few rounds and score them, before the search proper begins.
+
+        They are no trials of the search, but their rounds come out of its total.
+        """
+        tried = [self._apart(TRIED_OUT + place, config) for place, config in enumerate(configs)]
+        self.train(tried, rounds)
+        self.evaluate(tried)
+        self.eliminate(tried)
+        self.rounds_before += len(tried) * rounds
+        self.total -= len(tried) * rounds
+        return tried
+
+    def _apart(self, number: int, config: Config) -> Trial:
+        """A trial that is none of the search."""
+        self.federation.start(number, config.model, derive(self.seed, "trial", number))
+        state = Fixed().begin(config, self.space, stream(self.seed, "policy", number))
+        return Trial(number, config, state, self._scores_in_round(Fixed()))
+
+    @property
+    def own(self) -> Trial | None:
+        """The trial of the user's own config; None where it became a copy of another."""
+        if self._own_again is not None:
+            return self._own_again
+        return self.trials[0] if self.trials and not self.trials[0].replacements else None
+
+    def begin_own_again(self) -> Trial:
+        """The user's own config from the beginning, if there is no trial of it any more."""
+        if self.own is None:
+            self._own_again = self._apart(OWN_AGAIN, self.trials[0].first)
+        assert self.own is not None
+        return self.own
+
+    def less(self, rounds: int) -> Search:
+        """The same search with a smaller total, to plan with."""
+        smaller = copy(self)
+        smaller.total -= rounds
+        return smaller
+
     def train(self, trials: Sequence[Trial], until: int) -> None:
         """Train these trials, side by side, until each has `until` rounds behind it.
 
         Where rounds had to be repeated the budget may end before that; trials then stay as they are.
         """
-        while ready := self._payable([t for t in trials if t.status == TRAINING and t.round < until]):
+        if self.exchange is not None:
+            self.exchange.train(self, trials, until)
+            return
+        while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
             self.round(ready)
 
-    def _payable(self, trials: list[Trial]) -> list[Trial]:
+    def payable(self, trials: list[Trial], under_way: int = 0) -> list[Trial]:
+        """As many of these as the budget has a round for, beyond those under way."""
         left = self.ledger.remaining["rounds"]
-        return trials if left is None else trials[: int(left)]
+        return trials if left is None else trials[: max(0, int(left) - under_way)]
 
     def round(self, trials: Sequence[Trial]) -> None:
         """One round of each trial; what came back goes to its policy."""
@@ -198,29 +316,96 @@ class Search:
                 break
             self.ledger.require(Cost(rounds=len(todo)))
             reports = self.federation.round([self._work(trial, attempt) for trial in todo])
-            again = []
-            for trial, report in zip(todo, reports, strict=True):
-                if report.applied:
-                    trial.round = report.round
-                    trial.policy.learn(report)
-                elif attempt + 1 < _ATTEMPTS and not _diverged(report):
-                    again.append(trial)
-                else:
-                    self._fail(trial, report)
-            todo = self._payable(again)
+            again = [t for t, report in zip(todo, reports, strict=True) if self._take(t, report, attempt)]
+            todo = self.payable(again)
         self._emit("round", trials)
+
+    def submit(self, trial: Trial, attempt: int = 0) -> None:
+        """Begin a round of one trial, so that others need not wait for it."""
+        self.federation.submit(self._work(trial, attempt))
+
+    def collect(
+        self, trials: Mapping[int, Trial], attempts: dict[int, int], number: int | None = None
+    ) -> Trial:
+        """A trial whose round has ended, any or the one named; `attempts` counts those of rounds under way.
+
+        A trial whose round must be repeated stays in `attempts`, and is to be submitted again.
+        """
+        report = self.federation.next_done(number)
+        done = trials[report.trial]
+        if self._take(done, report, attempts[done.number]):
+            attempts[done.number] += 1
+        else:
+            del attempts[done.number]
+        self._emit("round", [done])
+        return done
+
+    def _take(self, trial: Trial, report: RoundReport, attempt: int) -> bool:
+        """Take in what came back from a round; returns whether it is to be repeated."""
+        if report.applied:
+            trial.round = report.round
+            trial.trained += 1
+            trial.losses.append(round_loss(report))
+            trial.policy.learn(report)
+        elif attempt + 1 < _ATTEMPTS and not _diverged(report):
+            return True
+        else:
+            self._fail(trial, report)
+        return False
+
+    def replace(
+        self, trial: Trial, source: Trial, config: Config, score: float | None, source_score: float | None
+    ) -> None:
+        """Make a trial a copy of another, weights and server state, that goes on under a config of its own.
+
+        What was known of it is not of this model: its scores and its policy start anew.
+        """
+        number, times = trial.number, len(trial.replacements) + 1
+        if trial.status == FAILED or trial.config.model != config.model:
+            if trial.status != FAILED:
+                self.federation.stop(number)
+            self.federation.start(number, config.model, derive(self.seed, "trial", number, times))
+        self.federation.fork(source.number, number)
+        trial.replacements.append(
+            Replacement(
+                source.round,
+                source.number,
+                len(source.replacements),
+                trial.round,
+                config,
+                score,
+                source_score,
+                trial.reason,
+            )
+        )
+        trial.config, trial.round, trial.status, trial.reason = config, source.round, TRAINING, ""
+        trial.policy = self._policies[number].begin(
+            config, self.space, stream(self.seed, "policy", number, times)
+        )
+        for known in (trial.scores, trial.observed, trial.evaluations, trial.losses):
+            known.clear()
+        self._emit("exchange", [trial])
 
     def _work(self, trial: Trial, attempt: int) -> Work:
         rng = stream(self.seed, "round", trial.number, trial.round, attempt)
         clients = self.federation.train_clients
         cohort = [int(c) for c in rng.choice(clients, self.cohort, replace=False)]
-        return Work(
+        work = Work(
             trial.number,
             cohort,
             trial.policy.assign(cohort, rng),
             trial.config.server,
             trial.scores_in_round,
         )
+        self._note_tried(work)
+        return work
+
+    def _note_tried(self, work: Work) -> None:
+        self.tried["server"].add(_vector(work.server))
+        if isinstance(work.client, Mapping):
+            self.tried["client"].add(_vector(work.client))
+        elif isinstance(work.client, Sequence):
+            self.tried["client"].update(map(_vector, work.client))
 
     def _fail(self, trial: Trial, report: RoundReport) -> None:
         why = next(iter(report.reasons.values()), "no client replied")
@@ -229,24 +414,22 @@ class Search:
         self.federation.stop(trial.number)
 
     def evaluate(self, trials: Sequence[Trial]) -> None:
-        """A fresh score of each trial, all at the same clients."""
+        """A fresh score of each trial, through the channel that the evaluator sets."""
         ready = [trial for trial in trials if trial.status != FAILED]
         if not ready:
             return
-        rng = stream(self.seed, "evaluate", self._evaluations)
+        observed = self.channel.observe(self, ready, self._evaluations)
         self._evaluations += 1
-        population = self.federation.validation_clients
-        clients = self.evaluator.draw(population, rng)
-        for trial, scores in zip(
-            ready, self.federation.evaluate([t.number for t in ready], clients), strict=True
-        ):
-            trial.scores.append(self.objective.observe(scores, trial.round, len(population)))
-            trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
+        for trial, (score, scores) in zip(ready, observed, strict=True):
+            trial.observed.append(score)
+            trial.scores.append(self.evaluator.combine(trial.observed))
+            if scores is not None:
+                trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 
     def top(self, rung: Sequence[Trial], count: int) -> list[Trial]:
-        """The best `count` trials of a rung by their latest score, ties to the earlier trial."""
-        return sorted(rung, key=lambda trial: (trial.rank_value, trial.number))[:count]
+        """The best `count` trials of a rung: by their latest score, or by a private choice."""
+        return self.channel.top(self, rung, count)
 
     def eliminate(self, trials: Sequence[Trial]) -> None:
         """Drop trials. The user's own config is kept where it is to be trained to the end."""
@@ -258,13 +441,15 @@ class Search:
 
     def finish(self, trials: Sequence[Trial]) -> None:
         """These trials are trained to the end; all but the best so far, and trial 0, are freed."""
-        for trial in trials:
-            if trial.status == TRAINING:
-                trial.status = FINISHED
-        done = [t for t in self.trials if t.status == FINISHED]
-        best = self.top(done, 1)
-        for trial in done:
-            if trial.number in self.federation.trials and trial not in best and trial.number != 0:
+        fresh = [trial for trial in trials if trial.status == TRAINING]
+        for trial in fresh:
+            trial.status = FINISHED
+        rivals = fresh if self._incumbent is None else [self._incumbent, *fresh]
+        if rivals:
+            self._incumbent = self.top(rivals, 1)[0]
+        for trial in self.trials:
+            lost = trial.status == FINISHED and trial is not self._incumbent and trial.number != 0
+            if lost and trial.number in self.federation.trials:
                 self.federation.stop(trial.number)
 
     def best(self, trials: Sequence[Trial] | None = None) -> Trial:
@@ -288,6 +473,11 @@ class Search:
 
     def _emit(self, kind: str, trials: Sequence[Trial]) -> None:
         self._on_event(Event(kind, self, self.federation.replaying, trials))
+
+
+def _vector(values: Mapping[str, Any]) -> str:
+    """One text per vector of hyperparameters, to count them by."""
+    return repr(sorted(values.items()))
 
 
 def _diverged(report: RoundReport) -> bool:

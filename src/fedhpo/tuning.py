@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import fedhpo
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective, paired_gain
-from fedhpo.federation.protocol import Federation, Scores
+from fedhpo.evaluation.personal import personalised
+from fedhpo.evaluation.setting import COVERS, plan_private, private_objective
+from fedhpo.federation.protocol import QUERY, Federation, Scores
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.methods import Method, Tuner, method_of
+from fedhpo.policies import LearningState
 from fedhpo.result import Result, Table
 from fedhpo.run import Budget, Run
 from fedhpo.search import TRAINING, Event, Search, StopTuning, Trial, check_cohort
@@ -69,8 +73,8 @@ def tune(
         A directory that keeps the run. If the run is there already, it is resumed, or, if it had
         finished, its result comes back at once. Without it nothing is kept.
     objective, evaluation
-        What is optimised ("accuracy", "error", "loss" or an `Objective`), and at which clients it is
-        observed.
+        What is optimised ("accuracy", "error", "loss" or an `Objective`), and how it is observed: at which
+        clients, with which noise and privacy.
     callbacks
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
@@ -102,6 +106,11 @@ def tune(
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
     federation.require(chosen.needs, chosen.name)
+    if evaluator.personalised:
+        federation.require({QUERY}, "a personalised score")
+    privacy = evaluator.privacy
+    if privacy is not None:
+        objective = private_objective(objective, federation)
     enqueued = [space.default(), *(space.complete(config) for config in enqueue)]
     facts = {
         "space": space.to_dict(),
@@ -109,7 +118,7 @@ def tune(
         "budget": {"rounds": rounds, "total": total, "cohort": cohort, "baseline": baseline},
         "seed": seed,
         "objective": objective.to_dict(),
-        "evaluation": {"clients": evaluator.clients},
+        "evaluation": evaluator.to_dict(),
         "enqueue": [config.to_dict() for config in enqueued],
         "clients": [len(federation.train_clients), len(federation.validation_clients)],
         "study": None if study is None else dict(study),
@@ -129,10 +138,14 @@ def tune(
         on_event=watch,
     )
     chosen.rounds(search)  # refuses, before anything is written, a budget that cannot do
+    if privacy is not None:
+        plan_private(search, chosen, federation.validation_clients, baseline)
     with contextlib.ExitStack() as stack:
         kept = run is not None
         path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
-        limit = Budget(rounds=total + (rounds if baseline else 0))
+        limit = Budget(
+            rounds=total + (rounds if baseline else 0), epsilon=None if privacy is None else privacy.epsilon
+        )
         held = stack.enter_context(
             Run.create_or_open(path, facts, chosen.name, chosen.number, study_text, budget=limit)
         )
@@ -144,17 +157,18 @@ def tune(
             commit_every=COMMIT_EVERY,
         )
         best: Trial | None
-        reason = ""
+        reason, personal = "", None
         with watch.interrupts():
             try:
                 best = chosen.run(search)
                 best, compared, tests = _conclude(search, best, baseline)
+                personal = _personal(search, best)
             except StopTuning as stop:
                 reason = str(stop) or "a callback asked to stop"
                 best, compared, tests = search.leader(), None, {}
                 if kept:
                     recorded.checkpoint()
-        outcome = _outcome(search, chosen, best, compared, tests)
+        outcome = _outcome(search, chosen, best, compared, tests) | {"personal": personal}
         outcome["status"] = "stopped" if reason else "finished"
         outcome["reason"] = reason
         outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
@@ -169,11 +183,15 @@ def tune(
             if kept:
                 recorded.checkpoint()
             held.finish(outcome)
-        result = Result(
-            outcome, Table(held.history()), path if kept else None, model, getattr(best, "policy", None)
-        )
+        result = Result(outcome, Table(held.history()), path if kept else None, model, _policy(best))
         watch.tell("stop" if reason else "finish", search)
         return result
+
+
+def _policy(best: Trial | None) -> Any:
+    """What the best trial's policy has learned, where it learns."""
+    state = getattr(best, "policy", None)
+    return state.learned if isinstance(state, LearningState) else None
 
 
 def _check_whole(name: str, value: Any) -> None:
@@ -191,9 +209,11 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 def _conclude(
     search: Search, best: Trial, baseline: bool
-) -> tuple[Trial, tuple[float, float, int, int] | None, dict[int, Scores]]:
+) -> tuple[Trial, tuple[float, float, int, int] | None, dict[int, dict[str, Any]]]:
     """Compare the best trial with trial 0 at equal rounds, and score both on test data."""
-    own = search.trials[0]
+    own = search.begin_own_again() if baseline else search.own
+    if own is None:
+        return best, None, _tested(search, [best.number])
     alive = set(search.federation.trials)
     if baseline and {own.number, best.number} <= alive and own is not best and own.round < best.round:
         status, own.status = own.status, TRAINING
@@ -204,19 +224,43 @@ def _conclude(
             own.status = status
             search.evaluate([best, own])
     gain = _gain(search, best, own)
-    tests = {}
     shown = [best] if own is best or own.round != best.round else [best, own]
     numbers = [trial.number for trial in shown if trial.number in search.federation.trials]
-    if numbers and len(search.federation.test_clients):
-        scores = search.federation.evaluate(numbers, search.federation.test_clients, "test")
-        tests = {score.trial: score for score in scores}
-    return best, gain, tests
+    return best, gain, _tested(search, numbers)
+
+
+def _tested(search: Search, trials: list[int]) -> dict[int, dict[str, Any]]:
+    """Test scores of each trial; of a private run only if the user wants them, and then recorded as means."""
+    federation, privacy = search.federation, search.evaluator.privacy
+    wanted = privacy is None or privacy.report_test
+    if not trials or not len(federation.test_clients) or not wanted:
+        return {}
+    if privacy is None:
+        scores = federation.evaluate(trials, federation.test_clients, "test")
+        return {score.trial: _means(score) for score in scores}
+
+    def test() -> list[dict[str, Any]]:
+        federation.state(trials[0])  # a run that is resumed right here brings its trials back
+        scores = federation.inner.evaluate(trials, federation.test_clients, "test")
+        return [_means(score, "uniform") | {"outside_privacy": True} for score in scores]
+
+    return dict(zip(trials, federation.decide("test", {"trials": trials}, test), strict=True))
+
+
+def _means(scores: Scores, weighting: Literal["size", "uniform"] = "size") -> dict[str, Any]:
+    return {
+        "accuracy": scores.mean("accuracy", weighting),
+        "loss": scores.mean("loss", weighting),
+        "clients": int((scores.size > 0).sum()),
+    }
 
 
 def _gain(search: Search, best: Trial, own: Trial) -> tuple[float, float, int, int] | None:
     """Gain, standard error, clients and round, from the last evaluation that both took part in."""
     if own is best:
         return 0.0, 0.0, best.scores[-1].clients, best.round
+    if search.evaluator.privacy is not None:
+        return _private_gain(best, own)
     theirs = {evaluation.number: evaluation for evaluation in own.evaluations}
     for ours in reversed(best.evaluations):
         other = theirs.get(ours.number)
@@ -225,23 +269,38 @@ def _gain(search: Search, best: Trial, own: Trial) -> tuple[float, float, int, i
     return None
 
 
+def _private_gain(best: Trial, own: Trial) -> tuple[float, float, int, int] | None:
+    """The same from released scores alone, their errors taken as independent."""
+    theirs = {score.round: score for score in own.observed if math.isfinite(score.value)}
+    for ours in reversed(best.observed):
+        other = theirs.get(ours.round)
+        if other is not None and math.isfinite(ours.value):
+            error = math.hypot(ours.standard_error, other.standard_error)
+            return other.rank_value - ours.rank_value, error, min(ours.clients, other.clients), ours.round
+    return None
+
+
 def _outcome(
     search: Search,
     method: Method | Tuner,
     best: Trial | None,
     gain: tuple[float, float, int, int] | None,
-    tests: Mapping[int, Scores],
+    tests: Mapping[int, dict[str, Any]],
 ) -> dict[str, Any]:
     """What result.json holds, but for how the run ended."""
-    own = search.trials[0] if search.trials else None
+    own = search.own
     spent = search.ledger.spent
     counted = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
-    trained = sum(trial.round for trial in search.trials)
+    trained = sum(trial.trained for trial in {*search.trials, *([own] if own else [])})
+    total = search.total + search.rounds_before
     return {
         "fedhpo": fedhpo.__version__,
         "method": method.to_dict(),
+        **search.facts,
         "seed": search.seed,
         "objective": search.objective.to_dict(),
+        "evaluation": search.evaluator.to_dict(),
+        "privacy": _privacy(search),
         "best": None if best is None else _shown(best, tests),
         "baseline": None if own is None else _shown(own, tests),
         "gain": None
@@ -253,36 +312,68 @@ def _outcome(
                 "config": trial.config.to_dict(),
                 "status": trial.status,
                 "rounds": trial.round,
-                "score": trial.score.value if trial.score else None,
-                "standard_error": trial.score.standard_error if trial.score else None,
+                "score": shown.get("value"),
+                "standard_error": shown.get("standard_error"),
                 "reason": trial.reason,
+                "path": _path(trial),
             }
             for trial in search.trials
+            for shown in [trial.score.to_dict() if trial.score else {}]
+        ],
+        "tried": {scope: len(vectors) for scope, vectors in search.tried.items()},
+        "policies": [
+            {"trial": trial.number, **trial.policy.history()}
+            for trial in search.trials
+            if isinstance(trial.policy, LearningState)
         ],
         "cost": {name: int(spent[name]) for name in counted}
         | {
-            "budget": {"rounds": search.total},
-            "unspent_rounds": search.total + search.baseline_rounds - int(spent["rounds"]),
+            "budget": {"rounds": total},
+            "unspent_rounds": total + search.baseline_rounds - int(spent["rounds"]),
             "baseline_rounds": search.baseline_rounds,
-            "repeated_rounds": int(spent["rounds"]) - trained,
+            "rounds_before": search.rounds_before,
+            "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
         },
     }
 
 
-def _shown(trial: Trial, tests: Mapping[int, Scores]) -> dict[str, Any]:
-    test = tests.get(trial.number)
+def _path(trial: Trial) -> list[dict[str, Any]]:
+    """The configs that a trial trained under, from its first; empty where there was only one."""
+    if not trial.replacements:
+        return []
+    begun = {"round": 0, "source": None, "score": None, "source_score": None, "reason": ""}
+    changes = [vars(change) | {"config": change.config.to_dict()} for change in trial.replacements]
+    return [begun | {"config": trial.first.to_dict()}, *changes]
+
+
+def _privacy(search: Search) -> dict[str, Any] | None:
+    """How scores were kept private, and what was spent; None where they were not."""
+    settings = search.channel.to_dict()
+    if settings is None:
+        return None
+    return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS}
+
+
+def _personal(search: Search, best: Trial) -> dict[str, Any] | None:
+    """Personalised scores of the best trial, where they are wanted."""
+    if not search.evaluator.personalised or best.number not in search.federation.trials:
+        return None
+    return personalised(search.federation, best.number, _deployed(best).client)
+
+
+def _deployed(trial: Trial) -> Config:
+    """The trial's config with the client hyperparameters to deploy."""
+    state = trial.policy
+    return state.deployed(trial.config) if isinstance(state, LearningState) else trial.config
+
+
+def _shown(trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     return {
         "trial": trial.number,
-        "config": trial.config.to_dict(),
+        "config": _deployed(trial).to_dict(),
         "rounds": trial.round,
         "validation": trial.score.to_dict() if trial.score else None,
-        "test": None
-        if test is None
-        else {
-            "accuracy": test.mean("accuracy"),
-            "loss": test.mean("loss"),
-            "clients": int((test.size > 0).sum()),
-        },
+        "test": tests.get(trial.number),
     }
 
 

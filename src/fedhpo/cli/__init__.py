@@ -59,8 +59,89 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("runs", metavar="RUN", nargs="+", help="the directories of runs")
     report.add_argument("--output", metavar="FILE", help="(default: RUN/report.html, or comparison.html)")
 
+    reproduce = command("reproduce", "Run a paper's experiments again and judge its claims.")
+    reproduce.add_argument("name", metavar="NAME", help="fedex-critique or fedex-femnist")
+    reproduce.add_argument("--scale", default="default", help="default, paper or smoke (default: default)")
+    reproduce.add_argument(
+        "--only", action="append", metavar="PART", help="only these parts; may be given again"
+    )
+    reproduce.add_argument(
+        "--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)"
+    )
+    reproduce.add_argument(
+        "--out", metavar="DIR", default="docs/reproductions", help="(default: docs/reproductions)"
+    )
+    reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
+    reproduce.add_argument("--quiet", action="store_true", help="no progress")
+
+    _add_table(command("table", "Tables of recorded learning curves, to be replayed in seconds."))
+    _add_compare(
+        command("compare", "Compare methods over several seeds, live or on a table, on one HTML page.")
+    )
+    advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
+    _add_noise(advise)
+
     command("schema", "Print the JSON schema of study files.")
     return main
+
+
+def _add_table(table: argparse.ArgumentParser) -> None:
+    actions = table.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, about: str) -> argparse.ArgumentParser:
+        one = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        for option, what in (
+            ("--json", "print one JSON object, nothing else"),
+            ("--debug", "show tracebacks"),
+        ):
+            # Given before the action it must not be undone by its absence behind it.
+            one.add_argument(option, action="store_true", default=argparse.SUPPRESS, help=what)
+        return one
+
+    build = action("build", "Train many configs, score them at every validation client, write a table.")
+    build.add_argument("study", metavar="STUDY", help="the study file (TOML)")
+    build.add_argument("--configs", type=_positive, metavar="N", default=128, help="(default: 128)")
+    build.add_argument(
+        "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
+    )
+    build.add_argument("--out", metavar="FILE", help="(default: the study's name, with .table)")
+    build.add_argument(
+        "--runs", metavar="DIR", default="runs", help="where the build is kept (default: runs)"
+    )
+    build.add_argument(
+        "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+    )
+    build.add_argument("--quiet", action="store_true", help="no progress")
+    ls = action("ls", "List the tables that come with fedhpo, and those in a directory.")
+    ls.add_argument("directory", metavar="DIR", nargs="?", default=".", help="(default: here)")
+    info = action("info", "What a table holds, how it was built, how precise it is.")
+    info.add_argument("table", metavar="TABLE", help="a table's name or file")
+
+
+def _add_noise(one: argparse.ArgumentParser) -> None:
+    """What `compare` and `advise` share: on what, and how scores are observed."""
+    one.add_argument("study", metavar="STUDY", nargs="?", help="the study file (TOML)")
+    one.add_argument("--table", metavar="TABLE", help="a table's name or file, in place of training")
+    one.add_argument("--total", type=_positive, metavar="N", help="rounds over all trials")
+    one.add_argument(
+        "--clients", type=_clients, metavar="N", help="validation clients asked, number or share"
+    )
+    one.add_argument("--epsilon", type=_epsilon, metavar="E", help="privacy budget of all scores together")
+    one.add_argument("--workers", type=_natural, metavar="N", help="worker processes (default: one per core)")
+
+
+def _add_compare(compare: argparse.ArgumentParser) -> None:
+    _add_noise(compare)
+    compare.add_argument(
+        "-m", "--method", action="append", metavar="NAME", help="(default: random, tpe, hyperband, bohb)"
+    )
+    compare.add_argument("--seeds", type=_positive, metavar="N", default=8, help="seeds 0..N-1 (default: 8)")
+    compare.add_argument(
+        "--heterogeneity", type=float, metavar="P", default=0.0, help="of the table (default: 0, as it is)"
+    )
+    compare.add_argument("--out", metavar="FILE", help="the page (default: compare-NAME.html)")
+    compare.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
+    compare.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,6 +203,35 @@ def _natural(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _clients(text: str) -> int | float:
+    """A number of clients, or a share of them."""
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number of clients or a share in (0, 1], not {text!r}")
+    return share
+
+
+def _epsilon(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, not {text!r}")
+    return value
 
 
 def _seconds(text: str) -> float:

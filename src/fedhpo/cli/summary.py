@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.report.numbers import duration, megabytes, number, score
-from fedhpo.report.words import gain_in_words, test_score
+from fedhpo.report.words import gain_in_words, proxy_cost, test_score
 
 
 def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:
@@ -40,4 +40,5 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += f"{own} more for your own config, " if own else ""
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    return [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
+    rows = [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
+    return rows if result.get("proxy") is None else [("proxy search", proxy_cost(result["proxy"])), *rows]

@@ -29,6 +29,7 @@ from fedhpo.engine import Vector, worker
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.memory import Arena, Region, SharedFile
 from fedhpo.engine.streams import torch_generator
+from fedhpo.errors import FedhpoError
 
 #: Tasks a worker process holds at once: one it does, one that waits, so that it never idles.
 _HELD = 2
@@ -36,7 +37,7 @@ _HELD = 2
 _ATTEMPTS = 2
 
 
-class WorkersUnavailable(Exception):
+class WorkersUnavailable(FedhpoError):
     """Worker processes cannot do this work; the message says why."""
 
 

@@ -1,6 +1,9 @@
-"""How a score is observed: what is measured, and at which clients."""
+"""How a score is observed: what is measured, at which clients, and how private it stays."""
 
+from fedhpo.evaluation.channel import Channel
 from fedhpo.evaluation.evaluator import Evaluator
 from fedhpo.evaluation.objective import Objective, Score, paired_gain
+from fedhpo.evaluation.privacy import Privacy
+from fedhpo.evaluation.private import channel_of
 
-__all__ = ["Evaluator", "Objective", "Score", "paired_gain"]
+__all__ = ["Channel", "Evaluator", "Objective", "Privacy", "Score", "channel_of", "paired_gain"]

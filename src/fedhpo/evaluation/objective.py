@@ -21,7 +21,7 @@ METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False}
 class Score:
     """A trial's score as it was observed: lower `rank_value` is better whatever the metric.
 
-    `standard_error` is that of drawing the clients, 0 where all of them were asked.
+    `standard_error` is that of drawing the clients, 0 where all of them were asked, and of privacy noise.
     """
 
     value: float
@@ -31,10 +31,10 @@ class Score:
     rank_value: float
 
     def to_dict(self) -> dict[str, Any]:
-        """For result.json."""
+        """For result.json; None for what is not known."""
         return {
-            "value": self.value,
-            "standard_error": self.standard_error,
+            "value": self.value if math.isfinite(self.value) else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
             "clients": self.clients,
             "round": self.round,
         }

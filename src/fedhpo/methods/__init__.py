@@ -1,5 +1,9 @@
 """Methods: the presets that users know by name."""
 
+from fedhpo.methods.exchange import Exchange
+from fedhpo.methods.fedex import FedEx
+from fedhpo.methods.fedpop import FedPop
+from fedhpo.methods.method import Method
 from fedhpo.methods.presets import (
     BOHB,
     GP,
@@ -8,10 +12,10 @@ from fedhpo.methods.presets import (
     TPE,
     GridSearch,
     Hyperband,
-    Method,
     RandomSearch,
     method_of,
 )
+from fedhpo.methods.proxy import ProxySearch
 from fedhpo.methods.tuner import Tuner
 
 __all__ = [
@@ -20,9 +24,13 @@ __all__ = [
     "METHODS",
     "SHA",
     "TPE",
+    "Exchange",
+    "FedEx",
+    "FedPop",
     "GridSearch",
     "Hyperband",
     "Method",
+    "ProxySearch",
     "RandomSearch",
     "Tuner",
     "method_of",

@@ -2,65 +2,32 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from fedhpo import samplers, schedules
 from fedhpo.errors import InputError, unknown_name
+from fedhpo.methods.fedex import FedEx
+from fedhpo.methods.fedpop import FedPop
+from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import Grid, Random
 from fedhpo.schedules import FixedLength, Halving
 
-if TYPE_CHECKING:
-    from fedhpo.search import Search, Trial
-
-
-@dataclass(frozen=True)
-class Method(ABC):
-    """A named method. Its fields are its settings; `tuner` says what it is made of."""
-
-    name: ClassVar[str]
-    #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
-    number: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        self.tuner()  # refuses settings that cannot be, before anything else happens
-
-    @abstractmethod
-    def tuner(self) -> Tuner:
-        """What it is made of."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What the federation must be able to do."""
-        return self.tuner().needs
-
-    def run(self, search: Search) -> Trial:
-        """Tune; the best trial comes back."""
-        return self.tuner().run(search)
-
-    def rounds(self, search: Search) -> int:
-        """The rounds it will spend; raises `InputError` where the budget cannot do."""
-        return self.tuner().rounds(search)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its name and settings, JSON-able."""
-        return {"name": self.name, **asdict(self)}
-
 
 @dataclass(frozen=True)
 class RandomSearch(Method):
-    """Random search: `trials` configs drawn at random, each trained to the end."""
+    """Random search: `trials` configs drawn at random, each trained to the end, `side_by_side` at a time."""
 
     trials: int | None = None
+    side_by_side: int = 32
 
     name: ClassVar[str] = "random"
 
     def tuner(self) -> Tuner:
-        """All trials side by side."""
-        return Tuner(FixedLength(self.trials), Random())
+        """Trials side by side: none learns from another."""
+        return Tuner(FixedLength(self.trials, self.side_by_side), Random())
 
 
 @dataclass(frozen=True)
@@ -69,12 +36,13 @@ class GridSearch(Method):
 
     points: int | dict[str, int] = 3
     trials: int | None = None
+    side_by_side: int = 32
 
     name: ClassVar[str] = "grid"
 
     def tuner(self) -> Tuner:
-        """All trials side by side."""
-        return Tuner(FixedLength(self.trials), Grid(self.points))
+        """Trials side by side: none learns from another."""
+        return Tuner(FixedLength(self.trials, self.side_by_side), Grid(self.points))
 
 
 @dataclass(frozen=True)
@@ -175,7 +143,7 @@ class BOHB(Method):
 
 
 METHODS: Mapping[str, type[Method]] = {
-    method.name: method for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB)
+    method.name: method for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop)
 }
 
 

@@ -1,11 +1,15 @@
-"""A tuner is three choices: which trials train for how long, which configs to try, what clients get."""
+"""A tuner is three choices: which trials train for how long, which configs to try, what clients get.
+
+A population has an exchange between its trials besides.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedhpo.policies import ClientPolicy, Fixed
+from fedhpo.methods.exchange import Exchange
+from fedhpo.policies import ClientPolicy, Fixed, Preparing
 from fedhpo.samplers import Random, Sampler
 from fedhpo.schedules import Schedule
 
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tuner:
-    """`Schedule` x `Sampler` x `ClientPolicy`; every combination runs.
+    """`Schedule` x `Sampler` x `ClientPolicy`, and maybe an `Exchange`; every combination runs.
 
     >>> from fedhpo.schedules import Halving
     >>> Tuner(Halving(trials=9)).sampler
@@ -25,6 +29,7 @@ class Tuner:
     schedule: Schedule
     sampler: Sampler = field(default_factory=Random)
     policy: ClientPolicy = field(default_factory=Fixed)
+    exchange: Exchange | None = None
 
     name: ClassVar[str] = "tuner"
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
@@ -33,15 +38,18 @@ class Tuner:
     @property
     def needs(self) -> frozenset[str]:
         """What the federation must be able to do."""
-        return self.policy.needs
+        return self.policy.needs | (frozenset() if self.exchange is None else self.exchange.needs)
 
     def run(self, search: Search) -> Trial:
         """Tune; the best trial comes back."""
-        return self.schedule.run(search, self.sampler, self.policy)
+        search.exchange = self.exchange
+        policy = self.policy.prepare(search) if isinstance(self.policy, Preparing) else self.policy
+        return self.schedule.run(search, self.sampler, policy)
 
     def rounds(self, search: Search) -> int:
         """The rounds it will spend."""
-        return self.schedule.rounds(search, self.sampler)
+        before = self.policy.rounds_before if isinstance(self.policy, Preparing) else 0
+        return before + self.schedule.rounds(search.less(before), self.sampler)
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
@@ -50,4 +58,4 @@ class Tuner:
             "schedule": self.schedule.to_dict(),
             "sampler": repr(self.sampler),
             "policy": self.policy.to_dict(),
-        }
+        } | ({} if self.exchange is None else {"exchange": self.exchange.to_dict()})

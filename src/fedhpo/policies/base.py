@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from fedhpo.config import Config
 from fedhpo.federation.protocol import ClientSide, RoundReport
 from fedhpo.space import Space
+
+if TYPE_CHECKING:
+    from fedhpo.policies.learned import LearnedPolicy
+    from fedhpo.search import Search
 
 
 class PolicyState(Protocol):
@@ -22,6 +26,21 @@ class PolicyState(Protocol):
 
     def learn(self, report: RoundReport) -> None:
         """Take in what came back."""
+
+
+@runtime_checkable
+class LearningState(Protocol):
+    """A policy that learns which client hyperparameters are good."""
+
+    @property
+    def learned(self) -> LearnedPolicy:
+        """What it has learned, to be saved and to start another search with."""
+
+    def deployed(self, config: Config) -> Config:
+        """The trial's config with the client hyperparameters to deploy."""
+
+    def history(self) -> dict[str, Any]:
+        """The policy over time, JSON-able."""
 
 
 @runtime_checkable
@@ -41,3 +60,15 @@ class ClientPolicy(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A client policy that spends rounds of the total before the first trial starts."""
+
+    @property
+    def rounds_before(self) -> int:
+        """How many."""
+
+    def prepare(self, search: Search) -> ClientPolicy:
+        """Spend them; the policy to go on with."""

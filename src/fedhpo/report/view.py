@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedhpo.evaluation import truth
+from fedhpo.evaluation.truth import Truth
 from fedhpo.run import Run, open_read
 
 
@@ -22,6 +24,8 @@ class RunView:
     result: Mapping[str, Any]
     history: Sequence[Mapping[str, Any]]
     study_text: str = ""
+    #: What configs reach when trained alone, if that is known.
+    truth: Truth | None = None
 
     @property
     def metric(self) -> str:
@@ -38,6 +42,12 @@ class RunView:
         """The number of the best trial; None while none is scored."""
         best = self.result["best"]
         return None if best is None else int(best["trial"])
+
+    @property
+    def own(self) -> int | None:
+        """The trial of the user's own config; None where an exchange made it a copy of another."""
+        trials = self.result["trials"]
+        return None if trials and trials[0].get("path") else 0
 
     @cached_property
     def evaluated(self) -> dict[int, list[tuple[int, float]]]:
@@ -96,6 +106,7 @@ def load_view(path: Path) -> RunView:
             run.result() or _so_far(run),
             run.history(),
             text.read_text(encoding="utf-8") if text.is_file() else "",
+            Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
         )
 
 
@@ -110,10 +121,12 @@ def _so_far(run: Run) -> dict[str, Any]:
         for event in run.record.events()
         if event.kind == "decide ask" and event.result is not None
     }
+    paths = _paths(run, configs)
     trials = [
         {
             "trial": number,
-            "config": config,
+            "config": paths[number][-1]["config"] if number in paths else config,
+            "path": paths.get(number, []),
             "status": "training",
             "rounds": max((r["round"] for r in view.history if r["trial"] == number), default=0),
             "score": view.evaluated[number][-1][1] if view.evaluated.get(number) else None,
@@ -137,6 +150,18 @@ def _so_far(run: Run) -> dict[str, Any]:
         "cost": {**facts["spent"], "budget": {"rounds": asked["budget"]["total"]}},
         "times": {"wall_seconds": facts["active_seconds"]},
     }
+
+
+def _paths(run: Run, configs: Mapping[int, Any]) -> dict[int, list[dict[str, Any]]]:
+    """The configs of each trial that an exchange made a copy of another, from the first."""
+    paths: dict[int, list[dict[str, Any]]] = {}
+    for event in run.record.events():
+        if event.kind == "decide exchange" and event.result is not None:
+            for copy in json.loads(event.result):
+                number = copy.pop("trial")
+                begun = {"round": 0, "source": None, "config": configs.get(number)}
+                paths.setdefault(number, [begun]).append(copy)
+    return paths
 
 
 def _leader(view: RunView, trials: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

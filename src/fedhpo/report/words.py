@@ -11,7 +11,8 @@ from fedhpo.report.numbers import number, score, signed
 def gain_in_words(result: Mapping[str, Any]) -> str:
     """How much better than the user's own config, trial 0."""
     gain, best = result["gain"], result["best"]
-    if best is not None and best["trial"] == 0:
+    replaced = bool(result["trials"] and result["trials"][0].get("path"))
+    if best is not None and best["trial"] == 0 and not replaced:
         return "none: your own config (trial 0) is the best found"
     if gain is None or gain["value"] is None:
         return "not known: your own config (trial 0) was not scored beside the winner"
@@ -30,6 +31,16 @@ def test_score(metric: str, test: Mapping[str, Any]) -> tuple[str, float | None]
     if metric == "loss" or accuracy is None:
         return "loss", test["loss"]
     return metric, 1 - accuracy if metric == "error" else accuracy
+
+
+def proxy_cost(proxy: Mapping[str, Any]) -> str:
+    """What a search on proxy data took.
+
+    >>> proxy_cost({"trials": 3, "cost": {"rounds": 12}, "data": "digits"})
+    '3 trials, 12 rounds on digits, simulated by the server: no communication'
+    """
+    done = f"{proxy['trials']} trials, {proxy['cost']['rounds']} rounds on {proxy['data']}"
+    return f"{done}, simulated by the server: no communication"
 
 
 def config_in_words(config: Mapping[str, Mapping[str, Any]]) -> str:

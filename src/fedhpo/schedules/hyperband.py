@@ -154,7 +154,7 @@ class Hyperband:
 
 
 def _left(search: Search) -> int:
-    return search.total - search.ledger.cost.rounds
+    return search.total + search.rounds_before - search.ledger.cost.rounds
 
 
 def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:

@@ -18,8 +18,9 @@ import inspect
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -38,8 +39,11 @@ T = TypeVar("T")
 
 
 def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
-    """A strict section with the fields of a dataclass that a file can hold."""
-    hints = get_type_hints(kind)
+    """A strict section with the fields of a dataclass that a file can hold.
+
+    A field that may be another dataclass, or None, is a section inside the section.
+    """
+    hints = {key: _sectioned(hint) for key, hint in get_type_hints(kind).items()}
     members: dict[str, Any] = {
         f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and _fits_a_file(hints[f.name])
     }
@@ -47,6 +51,18 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
     # The docstring, without its examples, is what the schema and the documentation show.
     about = (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
     return create_model(name or kind.__name__, __config__=config, __doc__=about, **members)
+
+
+def _inner(hint: Any) -> type[Any] | None:
+    """The dataclass that a field may hold besides None."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    alone = isinstance(hint, UnionType) and len(kinds) == 1 and is_dataclass(kinds[0])
+    return kinds[0] if alone else None
+
+
+def _sectioned(hint: Any) -> Any:
+    inner = _inner(hint)
+    return hint if inner is None else section_of(inner) | None
 
 
 def _default(field: Field[Any]) -> Any:
@@ -74,7 +90,12 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         parsed = section.model_validate_json(json.dumps(dict(values)))
     except ValidationError as error:
         raise InputError("\n".join(problems(error, section, where))) from None
+    hints = get_type_hints(kind)
     given = {key: getattr(parsed, key) for key in values}
+    for key, value in values.items():
+        inner = _inner(hints[key])
+        if inner is not None and value is not None:
+            given[key] = build(inner, value, f"{where}.{key}")
     try:
         return kind(**given)
     except InputError as error:

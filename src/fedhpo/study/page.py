@@ -61,15 +61,21 @@ def page() -> str:
         "## `[method]`",
         "`name` and the method's settings; successive halving (`sha`) if the section is left out.",
         *(part for name, kind in METHODS.items() for part in _method(name, kind)),
-        *(part for name in ("objective", "evaluation", "budget") for part in _section(whole, name)),
+        *(part for name in ("objective", "evaluation") for part in _section(whole, name)),
+        *_section(whole, "evaluation", "privacy"),
+        *_section(whole, "budget"),
+        *_section(whole, "proxy"),
+        *_section(whole, "proxy", "budget"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(whole: Mapping[str, Any], name: str) -> list[str]:
-    found = resolve(whole, _direct(whole["properties"][name]))
+def _section(whole: Mapping[str, Any], *names: str) -> list[str]:
+    found: Mapping[str, Any] = whole
+    for name in names:
+        found = resolve(whole, _direct(found["properties"][name]))
     keys = _keys(whole, found.get("properties", {}), found.get("required", ()))
-    return [f"## `[{name}]`", found.get("description", ""), keys]
+    return [f"{'#' * (1 + len(names))} `[{'.'.join(names)}]`", found.get("description", ""), keys]
 
 
 def _direct(schema: Mapping[str, Any]) -> Mapping[str, Any]:

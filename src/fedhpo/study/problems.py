@@ -61,7 +61,10 @@ def _walk(schema: Mapping[str, Any], loc: tuple[int | str, ...]) -> tuple[list[s
 
 
 def resolve(schema: Mapping[str, Any], here: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema itself, where `here` only refers to one of the definitions."""
+    """The schema itself, where `here` only refers to one of the definitions, or to none at all."""
+    tables = [one for one in here.get("anyOf", ()) if "$ref" in one]
+    if len(tables) == 1:  # a section that may be left out
+        here = tables[0]
     name = here.get("$ref", "").rpartition("/")[2]
     if not name:
         return here

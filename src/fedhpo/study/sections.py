@@ -31,7 +31,8 @@ class Data(OpenSection):
     """The clients and their data.
 
     Further keys are options of the data set. Of a function of your own (`"package.module:function"`), all
-    keys but `name` are its arguments; it returns a `FederatedData`, or what `fedhpo.from_clients` takes.
+    keys but `name` and `redeal` are its arguments; it returns a `FederatedData`, or what
+    `fedhpo.from_clients` takes.
     """
 
     name: str = Field(description="a data set, or `package.module:function`")
@@ -42,6 +43,13 @@ class Data(OpenSection):
         0,
         ge=0,
         description="deals and splits rows; apart from the study's, which may change for a new search",
+    )
+    redeal: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of each client's validation rows that is replaced by draws from everybody's: 0 "
+        "leaves clients as they are, 1 makes them alike",
     )
     path: str | None = Field(
         None, description="directory of the data files; the one that FEDHPO_DATA names if left out"
@@ -89,6 +97,30 @@ class Budget(Section):
     )
 
 
+class ProxyBudget(Section):
+    """What the search on proxy data may spend, where it differs from `[budget]`."""
+
+    rounds: int | None = Field(None, ge=1, description="rounds of one full training")
+    total: int | None = Field(None, ge=1, description="rounds over all trials")
+    cohort: int | None = Field(None, ge=1, description="clients in a round")
+
+
+class Proxy(Section):
+    """One-shot proxy search: search on public data that the server holds, then train once at the clients.
+
+    With this section there is no `[method]`; the search has the study's model, space and objective, and
+    sees all scores without noise. The server simulates it: it costs no communication.
+    """
+
+    data: Data = Field(description="`[proxy.data]`, the public data, dealt to simulated clients")
+    method: dict[str, Any] = Field(
+        {}, description="`name` and the arguments of the method of the search; random search if left out"
+    )
+    budget: ProxyBudget = Field(
+        default_factory=lambda: ProxyBudget.model_validate({}), description="`[proxy.budget]`"
+    )
+
+
 if TYPE_CHECKING:
 
     class ObjectiveSection(Section):
@@ -115,3 +147,4 @@ class StudyFile(Section):
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())
     evaluation: EvaluationSection = Field(default_factory=lambda: EvaluationSection())
     method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; SHA if left out")
+    proxy: Proxy | None = Field(None, description="`[proxy]`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +14,13 @@ from pydantic import ValidationError
 
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation import Evaluator, Objective
-from fedhpo.methods import METHODS, SHA, Method
+from fedhpo.methods import METHODS, SHA, Method, ProxySearch, RandomSearch
 from fedhpo.space import Space
 from fedhpo.study.checks import check_clients, check_data, check_model, check_space
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.objects import call_own, import_object, is_own
 from fedhpo.study.problems import problems
-from fedhpo.study.sections import StudyFile
+from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.words import shown
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class Study:
         check_data(self.file.data)
         check_model(self.file.model, self.file.space.model)
         check_space(self.space, self.file.server)
-        _ = self.method, self.objective, self.evaluator
+        _ = self.method, self.objective, self.evaluator, self.proxy_study
+        if self.evaluator.privacy is not None and self._weighting == "size":
+            raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
         budget = self.file.budget
         if budget.total is not None and budget.total < budget.rounds:
             raise InputError(
@@ -129,7 +132,9 @@ class Study:
 
     @cached_property
     def method(self) -> Method:
-        """The method; successive halving if the file names none."""
+        """The method; successive halving if the file names none, proxy search if it has proxy data."""
+        if self.proxy_study is not None:
+            return self._proxy(self.proxy_study, None, ())
         values = dict(self.file.method)
         name = values.pop("name", SHA.name)
         if not isinstance(name, str):
@@ -137,6 +142,45 @@ class Study:
         if name not in METHODS:
             raise InputError(f"method.name: {unknown_name('method', name, METHODS)}")
         return build(METHODS[name], values, "method")
+
+    @cached_property
+    def proxy_study(self) -> Study | None:
+        """The search on proxy data as a study of its own: all its scores are free, so it takes them all."""
+        proxy = self.file.proxy
+        if proxy is None:
+            return None
+        if self.file.method:
+            raise InputError("method: leave it out; what searches the proxy data stands in proxy.method")
+        given = self.given["proxy"]
+        budget = {
+            key: value for key, value in self.given["budget"].items() if key in ProxyBudget.model_fields
+        }
+        tables = {
+            **{
+                key: table for key, table in self.given.items() if key in ("model", "server", "space", "seed")
+            },
+            "data": given["data"],
+            "method": {"name": RandomSearch.name, **given.get("method", {})},
+            "objective": self.given.get("objective", {}),
+            "budget": {**budget, **given.get("budget", {})},
+        }
+        try:
+            return Study.from_dict(tables)
+        except InputError as error:
+            lines = (line.removeprefix("proxy.") for line in str(error).splitlines())
+            raise InputError("\n".join(f"proxy.{line}" for line in lines)) from None
+
+    def _proxy(self, study: Study, workers: int | None, callbacks: Sequence[Any]) -> ProxySearch:
+        """The method that searches as this study says."""
+        budget = study.file.budget
+        return ProxySearch(
+            lambda: study.federation(workers),
+            study.method,
+            budget.rounds,
+            budget.total,
+            budget.cohort,
+            callbacks=callbacks,
+        )
 
     @cached_property
     def objective(self) -> Objective:
@@ -149,7 +193,14 @@ class Study:
         return build(Evaluator, self.file.evaluation.model_dump(exclude_unset=True), "evaluation")
 
     def load_data(self) -> FederatedData:
-        """Read the data, or make it by the user's function."""
+        """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
+        from fedhpo.data.redeal import redeal
+        from fedhpo.engine.streams import stream
+
+        data = self.file.data
+        return redeal(self._dealt(), data.redeal, stream(data.seed, "redeal"))
+
+    def _dealt(self) -> FederatedData:
         from fedhpo.data import FederatedData, from_clients, load
 
         data = self.file.data
@@ -169,7 +220,8 @@ class Study:
         prefix = f"data.name = {data.name!r}"
         try:
             function = import_object(data.name, "data.name")
-            arguments = {key: value for key, value in self.given["data"].items() if key != "name"}
+            ours = ("name", "redeal")
+            arguments = {key: value for key, value in self.given["data"].items() if key not in ours}
             found = call_own(function, arguments, prefix)
             if isinstance(found, FederatedData):
                 return found.validate()
@@ -180,18 +232,18 @@ class Study:
         except InputError as error:
             raise self._error("", error) from error
 
-    def federation(self, workers: int | None = None) -> Federation:
-        """The simulated federation that the study describes."""
-        from fedhpo.federation.simulated import simulate
+    def federation(self, workers: int | None = None, *, data: FederatedData | None = None) -> Federation:
+        """The simulated federation that the study describes, or the same with other `data`."""
+        from fedhpo.federation.simulate import simulate
 
-        data, server = self.load_data(), self.file.server
+        data, server = self.load_data() if data is None else data, self.file.server
         try:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
             return simulate(
                 self._model(data),
                 data,
                 server=server.optimiser,
-                weighting=server.weighting,
+                weighting=self._weighting,
                 aggregation=server.aggregation,
                 trim=server.trim,
                 clip_norm=server.clip_norm,
@@ -199,6 +251,13 @@ class Study:
             )
         except InputError as error:
             raise self._error("", error) from error
+
+    @property
+    def _weighting(self) -> str:
+        """How training weighs clients: as the file says, uniform where scores are private."""
+        server = self.file.server
+        private = self.evaluator.privacy is not None
+        return "uniform" if private and "weighting" not in server.model_fields_set else server.weighting
 
     def _model(self, data: FederatedData) -> Any:
         """The model as `simulate` takes it, after one was built with the default config."""
@@ -225,19 +284,24 @@ class Study:
         workers: int | None = None,
         timeout: float | None = None,
         callbacks: Sequence[Any] = (),
+        federation: Federation | None = None,
     ) -> Result:
-        """Tune it; with a `run`, resume what was begun there."""
+        """Tune it; with a `run`, resume what was begun there.
+
+        A `federation`, such as a table's, takes the place of the one that the study describes. It stays
+        open.
+        """
         from fedhpo.tuning import tune
 
-        budget = self.file.budget
-        with self.federation(workers) as federation:
+        budget, proxy = self.file.budget, self.proxy_study
+        with self.federation(workers) if federation is None else nullcontext(federation) as opened:
             try:
                 return tune(
-                    federation,
+                    opened,
                     self.space,
-                    self.method,
+                    self.method if proxy is None else self._proxy(proxy, workers, callbacks),
                     rounds=budget.rounds,
-                    total=budget.total,
+                    total=budget.total if proxy is None else budget.rounds,
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,

@@ -9,6 +9,9 @@ from fedhpo.report.sections.cost import cost
 from fedhpo.report.sections.curves import curves
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.lineage import lineage
+from fedhpo.report.sections.personal import personal
+from fedhpo.report.sections.policy import policy, ranking
 from fedhpo.report.sections.process import process
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
@@ -16,7 +19,11 @@ from fedhpo.report.view import RunView
 SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     headline,
     curves,
+    personal,
     trials,
+    lineage,
+    policy,
+    ranking,
     hyperparameters,
     cost,
     process,

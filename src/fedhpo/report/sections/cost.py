@@ -9,6 +9,7 @@ from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
 from fedhpo.report.html import Section, facts
 from fedhpo.report.numbers import duration, megabytes, whole
 from fedhpo.report.view import RunView
+from fedhpo.report.words import proxy_cost
 
 
 def tuning_rounds(spent: Mapping[str, Any]) -> int:
@@ -29,6 +30,8 @@ def cost(view: RunView) -> Section:
         ("evaluations at clients", whole(spent["evaluations"])),
         ("wall time", duration(view.result["times"]["wall_seconds"])),
     ]
+    if view.result.get("proxy") is not None:
+        rows.insert(0, ("proxy search", proxy_cost(view.result["proxy"])))
     return Section("Cost", f"<div class=pair>{facts(rows)}{drawn(by_trial(view), 'cost')}</div>")
 
 
@@ -42,7 +45,9 @@ _EXTRAS = (
 def by_trial(view: RunView) -> dict[str, Any]:
     """Rounds of each trial."""
     trials = view.result["trials"]
-    colours = [WINNER if t["trial"] == view.winner else OWN if t["trial"] == 0 else OTHER for t in trials]
+    colours = [
+        WINNER if t["trial"] == view.winner else OWN if t["trial"] == view.own else OTHER for t in trials
+    ]
     bars = {
         "type": "bar",
         "x": [trial["trial"] for trial in trials],

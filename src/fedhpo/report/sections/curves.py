@@ -34,7 +34,7 @@ def score_axis(view: RunView) -> dict[str, Any]:
 def by_round(view: RunView) -> dict[str, Any]:
     """A trial's evaluations as points, over thin lines for what the cohorts of its rounds saw."""
     configs = {trial["trial"]: trial["config"] for trial in view.result["trials"]}
-    trials = sorted({*view.in_rounds, *view.evaluated}, key=lambda t: (t == view.winner, t == 0, t))
+    trials = sorted({*view.in_rounds, *view.evaluated}, key=lambda t: (t == view.winner, t == view.own, t))
     thin = [
         {
             **_line(view, trial, view.in_rounds[trial]),
@@ -73,8 +73,8 @@ def _line(view: RunView, trial: int, points: list[tuple[int, float]]) -> dict[st
 
 def _look(view: RunView, trial: int) -> tuple[str, str, float]:
     if trial == view.winner:
-        return ("winner, your config" if trial == 0 else "winner"), WINNER, 2.5
-    if trial == 0:
+        return ("winner, your config" if trial == view.own else "winner"), WINNER, 2.5
+    if trial == view.own:
         return "your config (trial 0)", OWN, 2.5
     return "other trials", OTHER, 1.2
 

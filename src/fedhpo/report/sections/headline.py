@@ -20,7 +20,7 @@ def headline(view: RunView) -> Section:
         note = f"at {best['test']['clients']} clients; never selected on"
         cards.append(_card(f"Test {name}", score(value), note))
     gain = result["gain"]
-    known = gain is not None and gain["value"] is not None and best["trial"] != 0
+    known = gain is not None and gain["value"] is not None and best["trial"] != view.own
     cards.append(_card("Gain over your config", signed(gain["value"]) if known else "–", _gained(view)))
     cost = result["cost"]
     traffic = f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
@@ -51,7 +51,7 @@ def _validated(view: RunView) -> str:
 
 def _gained(view: RunView) -> str:
     gain = view.result["gain"]
-    if gain is None or gain["value"] is None or view.winner == 0:
+    if gain is None or gain["value"] is None or view.winner == view.own:
         return gain_in_words(view.result)
     error = gain["standard_error"]
     spread = f"± {score(error)} standard error, " if error is not None else ""

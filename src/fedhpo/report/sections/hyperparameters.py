@@ -15,16 +15,11 @@ from fedhpo.report.view import RunView
 
 def hyperparameters(view: RunView) -> Section | None:
     """One small figure for each hyperparameter; darker points were trained longer."""
-    tuned = [
-        (f"{scope}.{key}", table)
-        for scope, tables in view.asked["space"].items()
-        for key, table in tables.items()
-        if isinstance(table, Mapping) and "value" not in table
-    ]
-    if not tuned or not any(trial["score"] is not None for trial in view.result["trials"]):
+    found = tuned(view)
+    if not found or not any(trial["score"] is not None for trial in view.result["trials"]):
         return None
     small = "".join(
-        drawn(against(view, name, table), f"against-{i}") for i, (name, table) in enumerate(tuned)
+        drawn(against(view, name, table), f"against-{i}") for i, (name, table) in enumerate(found)
     )
     note = (
         "<p class=note>Each point is a trial with its last score; the darker, the longer it was trained.</p>"
@@ -32,24 +27,41 @@ def hyperparameters(view: RunView) -> Section | None:
     return Section("Hyperparameters against the score", f"<div class=small>{small}</div>{note}")
 
 
+def tuned(view: RunView) -> list[tuple[str, Mapping[str, Any]]]:
+    """The hyperparameters that are not fixed, by full name, and their tables."""
+    return [
+        (f"{scope}.{key}", table)
+        for scope, tables in view.asked["space"].items()
+        for key, table in tables.items()
+        if isinstance(table, Mapping) and "value" not in table
+    ]
+
+
+def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of a hyperparameter's axis ("category", "log", "linear"), and how it is marked.
+
+    Listed values are drawn at equal distances, in the order of the list.
+    """
+    options = table.get("values", table.get("choices"))
+    if options:
+        return "category", {"categoryorder": "array", "categoryarray": [str(option) for option in options]}
+    return ("log", _decades(table["low"], table["high"])) if table.get("log") else ("linear", {})
+
+
 def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """The score of every trial by the value of one hyperparameter."""
     points = [
         (flat(trial["config"])[name], trial["score"], trial["rounds"], trial["trial"])
-        for trial in sorted(view.result["trials"], key=lambda t: (t["trial"] == view.winner, t["trial"] == 0))
+        for trial in sorted(
+            view.result["trials"], key=lambda t: (t["trial"] == view.winner, t["trial"] == view.own)
+        )
         if trial["score"] is not None and name in flat(trial["config"])
     ]
-    options = table.get("values", table.get("choices"))
-    # Listed values are drawn at equal distances, in the order of the list.
-    listed = [str(option) for option in options] if options else None
-    traces = [_points(view, points, bool(listed))]
-    kind = "category" if listed else "log" if table.get("log") else "linear"
-    order: dict[str, Any] = {"categoryorder": "array", "categoryarray": listed} if listed else {}
-    if kind == "log":
-        order = _decades(table["low"], table["high"])
+    kind, marks = scale_of(table)
+    traces = [_points(view, points, kind == "category")]
     return figure(
         traces,
-        axis(name, type=kind, **order),
+        axis(name, type=kind, **marks),
         score_axis(view) | {"nticks": 6},
         height=230,
         showlegend=False,
@@ -69,7 +81,7 @@ def _decades(low: float, high: float) -> dict[str, Any]:
 
 
 def _points(view: RunView, points: list[tuple[Any, float, int, int]], listed: bool) -> dict[str, Any]:
-    edge = [WINNER if t == view.winner else OWN if t == 0 else "#ffffff" for *_, t in points]
+    edge = [WINNER if t == view.winner else OWN if t == view.own else "#ffffff" for *_, t in points]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -78,11 +90,14 @@ def _points(view: RunView, points: list[tuple[Any, float, int, int]], listed: bo
         "text": [f"trial {t}, {rounds} rounds" for _, _, rounds, t in points],
         "hovertemplate": "%{text}<br>%{x}: %{y:.4f}<extra></extra>",
         "marker": {
-            "size": [12 if t in (view.winner, 0) else 8 for *_, t in points],
+            "size": [12 if t in (view.winner, view.own) else 8 for *_, t in points],
             "color": [rounds for _, _, rounds, _ in points],
             "colorscale": [list(stop) for stop in SCALE],
             "cmin": 0,
             "opacity": 1,
-            "line": {"color": edge, "width": [2.5 if t in (view.winner, 0) else 0.7 for *_, t in points]},
+            "line": {
+                "color": edge,
+                "width": [2.5 if t in (view.winner, view.own) else 0.7 for *_, t in points],
+            },
         },
     }

@@ -12,7 +12,7 @@ from fedhpo.report.view import RunView
 
 def trials(view: RunView) -> Section | None:
     """The table: the winner, the user's own config, then the others, the longest trained first."""
-    first = (view.winner, 0)
+    first = (view.winner, view.own)
     rows = sorted(
         view.result["trials"],
         key=lambda t: (first.index(t["trial"]) if t["trial"] in first else 2, *_rank(view, t)),
@@ -24,7 +24,7 @@ def trials(view: RunView) -> Section | None:
     errors = ["standard error"] if any(row["standard_error"] for row in rows) else []
     columns = ["trial", "", "status", "rounds", view.metric, *errors, *names]
     cells = [_cells(view, row, bool(errors), names) for row in rows]
-    marks = ["winner" if r["trial"] == view.winner else "own" if r["trial"] == 0 else "" for r in rows]
+    marks = ["winner" if r["trial"] == view.winner else "own" if r["trial"] == view.own else "" for r in rows]
     numeric = ["trial", "rounds", view.metric, "standard error", *names]
     return Section("Trials", table(columns, cells, numeric=numeric, marks=marks))
 
@@ -43,7 +43,10 @@ def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _cells(view: RunView, trial: Mapping[str, Any], errors: bool, names: list[str]) -> list[Cell]:
     role = " ".join(
         word
-        for word, holds in (("winner", trial["trial"] == view.winner), ("your config", trial["trial"] == 0))
+        for word, holds in (
+            ("winner", trial["trial"] == view.winner),
+            ("your config", trial["trial"] == view.own),
+        )
         if holds
     )
     status = f"{trial['status']}: {trial['reason']}" if trial["reason"] else trial["status"]

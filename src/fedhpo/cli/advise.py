@@ -1,0 +1,43 @@
+"""`fedhpo advise`: how noisy evaluation will be, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from fedhpo.cli import OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """Advise on a study, from a pilot or a table."""
+    from fedhpo.advise import advise
+    from fedhpo.advise.advice import WANTED
+    from fedhpo.cli.compare import adjusted
+    from fedhpo.errors import InputError
+    from fedhpo.study import Study
+    from fedhpo.tables import load_table
+
+    table = load_table(options.table) if options.table else None
+    if table is None and options.study is None:
+        raise InputError("STUDY or --table: one of them must say what to advise on")
+    study = Study.load(options.study) if options.study else table.study  # type: ignore[union-attr]
+    advice = advise(adjusted(study, options), table=table, workers=options.workers)
+    if options.json:
+        print(json.dumps(advice.to_dict()))
+        return OK
+    quality = advice.quality
+    privacy = "" if advice.epsilon is None else f", epsilon {advice.epsilon:g} over {advice.evaluations}"
+    rows = [
+        ("seen in", advice.source),
+        ("a score", f"from {advice.asked_clients} of {advice.validation_clients} clients{privacy}"),
+        ("its standard error", f"{advice.standard_error:.4f} (between clients: {advice.spread:.4f})"),
+        ("due to heterogeneity", f"{advice.heterogeneity:.0%} of the clients' variance"),
+        (f"best of {advice.configs} first", f"with probability {quality.best_first:.2f}"),
+        ("as good as the best", f"with probability {quality.near:.2f} (wanted: {WANTED:g})"),
+        ("expected regret", f"{quality.regret:.4f}"),
+        ("recommended", advice.method),
+    ]
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name:<{width}}  {words}" for name, words in rows))
+    print("\n".join(f"{i}. {line}" for i, line in enumerate(advice.practices, 1)))
+    return OK

@@ -1,0 +1,103 @@
+"""`fedhpo compare`: methods side by side, on a table or live."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.cli import OK
+
+if TYPE_CHECKING:
+    from fedhpo.compare import Comparison
+    from fedhpo.study import Study
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, write the page, say what came of it."""
+    from fedhpo.report.methods import write_comparison
+    from fedhpo.report.numbers import finite
+
+    methods = list(dict.fromkeys(options.method or ["random", "tpe", "hyperband", "bohb"]))
+    comparison = _compare(options, methods, list(range(options.seeds)))
+    page = write_comparison(comparison, options.out or f"compare-{comparison.name}.html")
+    if options.json:
+        print(json.dumps({"report": str(page), **finite(comparison.to_dict())}))
+    else:
+        print(summary(comparison))
+        print(page)
+    return OK
+
+
+def _compare(options: argparse.Namespace, methods: list[str], seeds: list[int]) -> Comparison:
+    from fedhpo.compare import compare_live, compare_on_table
+    from fedhpo.errors import InputError
+    from fedhpo.study import Study
+    from fedhpo.tables import load_table
+
+    if options.table is None and options.study is None:
+        raise InputError("STUDY or --table: one of them must say what to compare on")
+    study = Study.load(options.study) if options.study else load_table(options.table).study
+    study = adjusted(study, options)
+    if options.table is not None:
+        return compare_on_table(
+            options.table,
+            methods,
+            seeds,
+            study=study,
+            heterogeneity=options.heterogeneity,
+            workers=options.workers,
+        )
+    if options.heterogeneity:
+        raise InputError("--heterogeneity: needs --table")
+    directory = Path(options.runs) / f"compare-{study.name}"
+    return compare_live(
+        study, methods, seeds, runs=directory, workers=options.workers, progress=_progress(options.quiet)
+    )
+
+
+def adjusted(study: Study, options: argparse.Namespace) -> Study:
+    """The study with what the command line says of budget and evaluation."""
+    from fedhpo.study import Study
+
+    given: dict[str, Any] = {**study.given}
+    evaluation = dict(given.get("evaluation", {}))
+    if options.total is not None:
+        given["budget"] = {**given["budget"], "total": options.total}
+    if options.clients is not None:
+        evaluation["clients"] = options.clients
+    if options.epsilon is not None:
+        evaluation["privacy"] = {**evaluation.get("privacy", {}), "epsilon": options.epsilon}
+    return Study.from_dict({**given, "evaluation": evaluation}, text=study.text, path=study.path)
+
+
+def _progress(quiet: bool) -> Any:
+    from fedhpo.cli.progress import PlainLines
+    from fedhpo.cli.tune import note
+
+    def callbacks(method: str, seed: int) -> list[Any]:
+        if quiet:
+            return []
+        note(f"{method}, seed {seed}")
+        return [PlainLines()]
+
+    return callbacks
+
+
+def summary(comparison: Comparison) -> str:
+    """A table of methods, and what may be said of it."""
+    from fedhpo.report.numbers import score
+    from fedhpo.result import Table
+
+    rows = []
+    for row in comparison.summary():
+        shown: dict[str, Any] = {"method": row["method"], "mean rank": f"{row['mean_rank']:.2f}"}
+        for name, title in (("at_a_third", "at 1/3 of the budget"), ("at_full_budget", "at the full budget")):
+            low, high = row[name]["quartiles"]
+            shown[title] = f"{score(row[name]['median'])} ({score(low)} to {score(high)})"
+        rows.append(shown)
+    title = (
+        f"true {comparison.metric} of the incumbent, median (quartiles) over {len(comparison.seeds)} seeds:"
+    )
+    return "\n".join([title, str(Table(rows)), *comparison.in_words()])

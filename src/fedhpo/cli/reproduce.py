@@ -1,0 +1,35 @@
+"""`fedhpo reproduce`: a paper's experiments run again, its claims judged."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from fedhpo.cli import OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what has not been run yet, print tables and verdicts, and say where the pages are."""
+    from fedhpo.report.numbers import finite
+    from fedhpo.reproduce import reproduction
+
+    module = reproduction(options.name)
+    only = [part for parts in options.only or () for part in parts.split(",")]
+    found = module.run(
+        options.scale,
+        only=only,
+        runs=Path(options.runs) / options.name,
+        out=options.out,
+        workers=options.workers,
+        say=lambda text: None if options.quiet else print(text, file=sys.stderr, flush=True),
+    )
+    if options.json:
+        print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
+        return OK
+    print(found["text"])
+    for what in ("page", "figures"):
+        if what in found:
+            print(f"{what}: {found[what]}")
+    return OK

@@ -1,0 +1,117 @@
+"""`fedhpo table`: build a table of learning curves, list tables, say what one holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from fedhpo.cli import OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build, ls or info."""
+    return {"build": _build, "ls": _ls, "info": _info}[options.action](options)
+
+
+def _build(options: argparse.Namespace) -> int:
+    from fedhpo.study import Study
+    from fedhpo.tables import build_table
+    from fedhpo.tables.shipped import SUFFIX
+
+    study = Study.load(options.study)
+    out = Path(options.out or f"{study.name}{SUFFIX}")
+    built = build_table(
+        study,
+        options.configs,
+        run=Path(options.runs) / f"table-{study.name}",
+        unit=options.unit,
+        workers=options.workers,
+        progress=(lambda done, total: None) if options.quiet else _Lines(),
+    )
+    table = built.save(out)
+    facts = {"table": str(out), "bytes": out.stat().st_size, **table.facts()}
+    print(json.dumps(facts) if options.json else _in_words(facts))
+    return OK
+
+
+class _Lines:
+    """A line every 20 seconds."""
+
+    def __init__(self) -> None:
+        from fedhpo.cli.progress import Pace
+
+        self._pace = Pace()
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        from fedhpo.report.numbers import duration
+
+        left = self._pace.left(done, total)
+        if time.monotonic() - self._last > 20:
+            self._last = time.monotonic()
+            ahead = f"; about {duration(left)} left" if left else ""
+            print(f"round {done} of at most {total}{ahead}", file=sys.stderr, flush=True)
+
+
+def _ls(options: argparse.Namespace) -> int:
+    from fedhpo.result import Table
+    from fedhpo.tables import shipped_tables
+    from fedhpo.tables.shipped import SUFFIX
+
+    here = {str(path): path for path in sorted(Path(options.directory).glob(f"*{SUFFIX}"))}
+    found = [_listed(name, path) for name, path in {**shipped_tables(), **here}.items()]
+    if options.json:
+        print(json.dumps({"tables": found}))
+    elif found:
+        print(Table([{key: one.get(key) for key in _LISTED} for one in found]))
+    else:
+        print(f"no tables: none come with fedhpo, none in {options.directory}")
+    return OK
+
+
+_LISTED = ("table", "data", "model", "configs", "rounds", "validation_clients", "problem")
+
+
+def _listed(name: str, path: Path) -> dict[str, Any]:
+    from fedhpo.errors import InputError
+    from fedhpo.tables import CurveTable
+
+    try:
+        return {"table": name, "file": str(path), **CurveTable.load(path).facts()}
+    except InputError as error:
+        return {"table": name, "file": str(path), "problem": str(error)}
+
+
+def _info(options: argparse.Namespace) -> int:
+    from fedhpo.tables import load_table
+
+    table = load_table(options.table)
+    facts = {"table": options.table, **table.facts(), "study": dict(table.study_tables)}
+    print(json.dumps(facts) if options.json else _in_words(facts))
+    return OK
+
+
+def _in_words(facts: dict[str, Any]) -> str:
+    from fedhpo.report.numbers import duration, score
+
+    recipe, error = facts["recipe"], facts["error"]
+    relative = 100 * 2.0 ** -(recipe.get("loss_bits", 10) + 1)
+    rows = [
+        ("table", facts["table"]),
+        ("data, model", f"{facts['data']}, {facts['model']}"),
+        ("configs", f"{facts['configs']}, of which {facts['failed_configs']} failed on the way"),
+        ("rounds", f"{facts['rounds']}, scored at {len(facts['scored_rounds'])} of them"),
+        ("clients", f"{facts['train_clients']} train, {facts['validation_clients']} validate"),
+        ("heterogeneity", ", ".join(f"{p:g}" for p in facts["heterogeneity"])),
+        ("error at the end", f"best {score(error['best'])}, median {score(error['median'])}"),
+        ("precision", f"errors exact, losses within {relative:.2g}%"),
+        ("built in", duration(recipe.get("wall_seconds", 0.0))),
+    ]
+    if "bytes" in facts:
+        rows.append(("size", f"{facts['bytes'] / 1e6:.2f} MB"))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {words}" for name, words in rows)

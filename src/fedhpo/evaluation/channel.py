@@ -1,0 +1,59 @@
+"""What stands between clients' scores and the method: open, or private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedhpo.evaluation.objective import Score
+from fedhpo.federation.protocol import Scores
+
+if TYPE_CHECKING:
+    from fedhpo.search import Search, Trial
+
+
+class Channel(Protocol):
+    """Everything that a search gets to know of scores comes through here."""
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """A fresh score of each trial, and what each client said where that may be known.
+
+        `number` counts the search's evaluations.
+        """
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """The best `count` trials of a rung."""
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """For result.json: how scores were kept private; None where they were not."""
+
+
+class OpenChannel:
+    """Scores as the clients say them, recorded client by client."""
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """The objective over the clients that were drawn."""
+        federation = search.federation
+        population = len(federation.validation_clients)
+        asked = search.evaluator.ask(federation, [t.number for t in trials], search.seed, "evaluate", number)
+        return [
+            (search.objective.observe(scores, trial.round, population), scores)
+            for trial, scores in zip(trials, asked, strict=True)
+        ]
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """By the latest score."""
+        return best_first(rung)[:count]
+
+    def to_dict(self) -> None:
+        """Not private."""
+        return
+
+
+def best_first(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials by their latest score, ties to the earlier trial."""
+    return sorted(trials, key=lambda trial: (trial.rank_value, trial.number))

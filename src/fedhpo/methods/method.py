@@ -1,0 +1,45 @@
+"""What every method that users know by name is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedhpo.methods.tuner import Tuner
+
+if TYPE_CHECKING:
+    from fedhpo.search import Search, Trial
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A named method. Its fields are its settings; `tuner` says what it is made of."""
+
+    name: ClassVar[str]
+    #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
+    number: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.tuner()  # refuses settings that cannot be, before anything else happens
+
+    @abstractmethod
+    def tuner(self) -> Tuner:
+        """What it is made of."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the federation must be able to do."""
+        return self.tuner().needs
+
+    def run(self, search: Search) -> Trial:
+        """Tune; the best trial comes back."""
+        return self.tuner().run(search)
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; raises `InputError` where the budget cannot do."""
+        return self.tuner().rounds(search)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name and settings, JSON-able."""
+        return {"name": self.name, **asdict(self)}

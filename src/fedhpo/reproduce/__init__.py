@@ -1,0 +1,30 @@
+"""Reproductions: one module per paper, its experiments run again and its claims judged.
+
+Each module has `SCALES` (by name), `PARTS`, and `run`, which goes on where it was stopped and returns
+what it found.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from fedhpo.errors import unknown_name
+
+#: The module of each reproduction, by the name that the command line knows it by.
+REPRODUCTIONS = {
+    "fedex-critique": "fedhpo.reproduce.fedex_critique",
+    "fedex-femnist": "fedhpo.reproduce.fedex_femnist",
+    "fedpop": "fedhpo.reproduce.fedpop",
+}
+
+
+def reproduction(name: str) -> ModuleType:
+    """The module of a reproduction.
+
+    >>> sorted(reproduction("fedex-critique").SCALES)
+    ['default', 'paper', 'smoke']
+    """
+    if name not in REPRODUCTIONS:
+        raise unknown_name("reproduction", name, REPRODUCTIONS)
+    return importlib.import_module(REPRODUCTIONS[name])

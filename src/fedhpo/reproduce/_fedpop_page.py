@@ -1,0 +1,180 @@
+"""FedPop's tables beside the paper's: a page in Markdown; beside it the curves in HTML, and the data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedhpo.report.figure import SEVERAL, axis, drawn, figure
+from fedhpo.report.html import Section
+from fedhpo.report.numbers import finite
+from fedhpo.report.page import frame
+from fedhpo.reproduce import _verdicts
+from fedhpo.reproduce._fedpop_claims import Rows, judge
+from fedhpo.reproduce._fedpop_paper import TABLE_1, TABLE_2, TABLE_3, TABLE_4
+from fedhpo.reproduce._fedpop_sets import OPTIMISERS
+from fedhpo.reproduce._tables import markdown
+
+_TUNINGS = ("none", "fedex", "fedpop")
+
+
+def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """Judge, and write fedpop.md, .html and .json if there is an `out`; the verdicts come back."""
+    rows = Rows(found["rows"])
+    verdicts = judge(rows)
+    page = text(found, rows, verdicts)
+    written = {}
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        name = "fedpop" if found["scale"] == "default" else f"fedpop-{found['scale']}"
+        data = json.dumps(finite(found), indent=1)
+        for ending, content in ((".md", page), (".html", html(found, rows)), (".json", data)):
+            (out / f"{name}{ending}").write_text(content, encoding="utf-8")
+        written = {"page": str(out / f"{name}.md"), "figures": str(out / f"{name}.html")}
+    return {**found, **written, "text": page, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+
+
+def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:
+    """The page in Markdown."""
+    parts = [
+        "# FedPop",
+        "Chen et al. (2025), FedPop: federated population-based hyperparameter tuning. "
+        f"Made by `fedhpo reproduce fedpop --scale {found['scale']}`.",
+        f"Test accuracy in percent, mean ± standard deviation over {found['seeds']} paired seeds, of the "
+        "global and (in brackets) of the fine-tuned model; here / paper. A claim holds, or does not, if two "
+        "standard errors of the paired differences say so. Budgets and models are smaller than the paper's "
+        "unless the scale is `paper`, so that figures are to be compared within a column.",
+        markdown(["set", "run here"], list(found["sets"].items())),
+    ]
+    if verdicts:
+        parts += ["## Verdicts", _verdicts.table(verdicts)]
+    for title, table in (
+        ("Table 1: distinct vectors tried", _table_1(rows)),
+        ("Table 2: benchmarks", _table_2(rows)),
+        ("Table 3: PACS, under SHA", _table_3(rows)),
+        ("Table 4: the two halves, under RS", _table_4(rows)),
+        ("Figure 5: the test score of each round's clients", _figure_5(rows)),
+        ("Server optimisers, under RS", _optimisers(rows)),
+    ):
+        parts += [f"## {title}", table] if table else []
+    return "\n\n".join(parts) + "\n"
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation.
+
+    >>> spread([1.0, 3.0]), spread([])
+    ('2.00 ± 1.41', '–')
+    """
+    if not values:
+        return "–"
+    deviation = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{deviation}"
+
+
+def _pair(rows: Rows, set: str, wrapper: str, tuning: str, **which: str) -> str:
+    whole, tuned = (
+        spread(list(rows.values(set, wrapper, tuning, what=what, **which).values()))
+        for what in ("accuracy", "fine_tuned")
+    )
+    return f"{whole} ({tuned})"
+
+
+def _published(figure: tuple[float, ...] | None) -> str:
+    if figure is None:
+        return "–"
+    tuned = f" ({figure[2]:.2f} ± {figure[3]:.2f})" if len(figure) > 2 else ""
+    return f"{figure[0]:.2f} ± {figure[1]:.2f}{tuned}"
+
+
+def _table_1(rows: Rows) -> str:
+    lines = []
+    for s in rows.sets:
+        for wrapper in ("rs", "sha"):
+            for tuning in _TUNINGS:
+                if rows.has(s, wrapper, tuning):
+                    here = [
+                        spread([float(v) for v in rows.values(s, wrapper, tuning, what).values()])
+                        for what in ("server", "client")
+                    ]
+                    paper = (
+                        TABLE_1.get((wrapper, tuning), ("–", "–")) if s.startswith("cifar") else ("–", "–")
+                    )
+                    lines.append([s, wrapper.upper(), tuning, *here, *paper])
+    columns = ["set", "wrapper", "tuning", "server", "client", "server (paper)", "client (paper)"]
+    return markdown(columns, lines) if lines else ""
+
+
+def _table_2(rows: Rows) -> str:
+    lines = []
+    for wrapper in ("rs", "sha"):
+        for tuning in _TUNINGS:
+            cells = [
+                f"{_pair(rows, s, wrapper, tuning)} / {_published(TABLE_2[wrapper, tuning].get(s))}"
+                for s in rows.sets
+            ]
+            if any(rows.has(s, wrapper, tuning) for s in rows.sets):
+                lines.append([wrapper.upper(), tuning, *cells])
+    return markdown(["wrapper", "tuning", *rows.sets], lines) if lines else ""
+
+
+def _table_3(rows: Rows) -> str:
+    lines = [
+        [tuning, _pair(rows, "pacs", "sha", tuning), _published(TABLE_3[tuning])]
+        for tuning in _TUNINGS
+        if rows.has("pacs", "sha", tuning)
+    ]
+    return markdown(["tuning", "here", "paper"], lines) if lines else ""
+
+
+def _table_4(rows: Rows) -> str:
+    sets = [s for s in rows.sets if rows.has(s, "rs", *TABLE_4)]
+    lines = [
+        [t, *(f"{_pair(rows, s, 'rs', t)} / {_published(TABLE_4[t].get(s))}" for s in sets)] for t in TABLE_4
+    ]
+    return markdown(["tuning", *sets], lines) if sets else ""
+
+
+def _figure_5(rows: Rows) -> str:
+    tunings = [t for t in (*_TUNINGS, "central") if rows.has("figure5", "rs", t)]
+    lines = [[t, spread(list(rows.values("figure5", "rs", t).values()))] for t in tunings]
+    note = "\n\nTest accuracy over all clients at the end; the curves are in the figures."
+    return markdown(["tuning", "test accuracy at the end"], lines) + note if lines else ""
+
+
+def _optimisers(rows: Rows) -> str:
+    lines = [
+        [o, s, _pair(rows, s, "rs", "none", optimiser=o), _pair(rows, s, "rs", "fedpop", optimiser=o)]
+        for o in OPTIMISERS
+        for s in rows.sets
+        if rows.has(s, "rs", "none", "fedpop", optimiser=o)
+    ]
+    return markdown(["optimiser", "set", "random search", "FedPop"], lines) if lines else ""
+
+
+def html(found: dict[str, Any], rows: Rows) -> str:
+    """Figure 5 as a page; seeds are averaged round by round, centralised training is a level."""
+    traces: list[dict[str, Any]] = []
+    for i, tuning in enumerate(_TUNINGS):
+        curves = [dict(c) for c in rows.values("figure5", "rs", tuning, "curve").values() if c]
+        if not curves:
+            continue
+        rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
+        means = [float(np.mean([curve[number] for curve in curves])) for number in rounds]
+        line = {"color": SEVERAL[i], "width": 2}
+        traces.append(
+            {"type": "scatter", "mode": "lines", "x": rounds, "y": means, "name": tuning, "line": line}
+        )
+    level = list(rows.values("figure5", "rs", "central").values())
+    if traces and level:
+        ends = [traces[0]["x"][0], traces[0]["x"][-1]]
+        line = {"color": "#000000", "dash": "dash"}
+        y = [float(np.mean(level))] * 2
+        traces.append(
+            {"type": "scatter", "mode": "lines", "x": ends, "y": y, "name": "centralised", "line": line}
+        )
+    body = drawn(figure(traces, axis("round"), axis("test accuracy of the round's clients in %")), "figure5")
+    return frame("FedPop", f"scale {found['scale']}", [Section("Figure 5", body)])

@@ -1,0 +1,154 @@
+"""The data sets, models, spaces and budgets of FedPop's experiments, at every scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.engine.streams import stream
+from fedhpo.space import Choice, Float, Int, Ordinal, Space
+
+if TYPE_CHECKING:
+    from fedhpo.data import FederatedData
+
+#: gamma = 1 - 10^U(-4, -2): evenly spaced in the logarithm of 1 - gamma.
+DECAYS = tuple(round(1 - 10 ** (-4 + 0.1 * step), 7) for step in range(20, -1, -1))
+OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A data set as it is run: `rows` caps a client's training rows, `trials` are those under halving."""
+
+    data: str
+    options: Mapping[str, Any]
+    model: str
+    rounds: int
+    total: int
+    rows: int | None = None
+    cohort: int = 10
+    trials: int = 27
+    epochs: int = 5
+    dropout: bool = True
+    shape: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def population(self) -> int:
+        """Trials of full length."""
+        return self.total // self.rounds
+
+    @property
+    def passes(self) -> int:
+        """Centralised rounds, each over all data, that see as many rows as the clients' rounds do."""
+        return max(1, self.rounds * self.cohort // int(self.options["clients"]))
+
+    @property
+    def words(self) -> str:
+        """What is run, for the page."""
+        shape = "".join(f", {name} {value}" for name, value in self.shape.items())
+        rows = "all training rows" if self.rows is None else f"at most {self.rows} training rows a client"
+        rounds = f"{self.rounds} rounds, {self.total} in all"
+        return f"{self.model}{shape}, {rounds}, {self.cohort} clients a round, {rows}"
+
+    def load(self) -> FederatedData:
+        """The data, with clients thinned out."""
+        from fedhpo.data import load
+
+        data = load(self.data, **self.options)
+        if self.rows is None:
+            return data
+        held = max(2, self.rows // 8)
+        rng = stream(0, "rows")
+        splits = {
+            name: (split := getattr(data, name).shuffled(rng)).where(split.places < most)
+            for name, most in (("train", self.rows), ("validation", held), ("test", held))
+        }
+        return replace(data, **splits).validate()
+
+    def space(self, optimiser: str = "fedavgm") -> Space:
+        """Three server and seven client hyperparameters (six where the model has no dropout)."""
+        client: dict[str, Any] = {
+            "lr": Float(1e-4, 1.0, log=True),
+            "lr_decay": Ordinal(DECAYS),
+            "momentum": Float(0.0, 0.99),
+            "weight_decay": Float(1e-5, 1e-1, log=True),
+            "epochs": Int(1, self.epochs) if self.epochs > 1 else 1,
+            "batch_size": Ordinal([8, 16, 32, 64, 128]),
+        }
+        if self.dropout:
+            client["dropout"] = Float(0.0, 0.5)
+        server: dict[str, Any] = {
+            "lr": Float(0.1, 10.0, log=True),
+            "momentum": Choice([0.0, 0.9]),
+            "lr_decay": Ordinal(DECAYS),
+        }
+        if optimiser != "fedavgm":  # their steps do not shrink with the gradient, hence smaller rates
+            server = {"lr": Float(1e-3, 1.0, log=True), "beta1": Float(0.0, 0.9), "lr_decay": Ordinal(DECAYS)}
+        return Space(client=client, server=server, model=dict(self.shape))
+
+
+def _dirichlet(alpha: float) -> dict[str, Any]:
+    return {"kind": "dirichlet", "alpha": alpha}
+
+
+def _all(cifar: Setting, femnist: Setting, shakespeare: Setting, pacs: Setting) -> dict[str, Setting]:
+    """The sets by name, from one of each kind that is dealt iid."""
+
+    def dealt(setting: Setting, **options: Any) -> Setting:
+        return replace(setting, options={**setting.options, **options})
+
+    return {
+        "cifar-iid": cifar,
+        "cifar-dir1": dealt(cifar, partition=_dirichlet(1.0)),
+        "cifar-dir0.5": dealt(cifar, partition=_dirichlet(0.5)),
+        "femnist-iid": dealt(femnist, partition={"kind": "iid"}),
+        "femnist-niid": femnist,
+        "shakespeare-iid": dealt(shakespeare, partition={"kind": "iid"}),
+        "shakespeare-niid": shakespeare,
+        "pacs": pacs,
+        "figure5": replace(
+            dealt(cifar, clients=min(100, cifar.options["clients"]), partition=_dirichlet(1.0)),
+            rows=None if cifar.rows is None else 2 * cifar.rows,
+        ),
+    }
+
+
+_PAPER = _all(
+    Setting("cifar10", {"clients": 500}, "cnn_cifar", 800, 4000),
+    Setting("femnist", {}, "cnn_femnist", 200, 2000),
+    Setting("shakespeare", {"stride": 20}, "lstm", 800, 4000, epochs=1, dropout=False),
+    Setting("pacs", {}, "resnet18_gn", 200, 1000, cohort=4, dropout=False),
+)
+_DEFAULT = _all(
+    Setting("cifar10", {"clients": 500}, "cnn_small", 40, 200, rows=50),
+    Setting("femnist", {}, "cnn_small", 20, 200, rows=60),
+    Setting(
+        "shakespeare",
+        {"clients": 300},
+        "lstm",
+        40,
+        200,
+        rows=24,
+        epochs=1,
+        dropout=False,
+        shape={"hidden": 32, "layers": 1},
+    ),
+    Setting(
+        "pacs",
+        {},
+        "resnet18_gn",
+        20,
+        100,
+        rows=200,
+        cohort=4,
+        dropout=False,
+        shape={"width": 8, "groups": 4},
+    ),
+)
+_TINY = Setting("digits", {"clients": 8}, "mlp", 4, 16, rows=20, cohort=3, trials=3, epochs=2)
+_SMOKE = _all(_TINY, _TINY, replace(_TINY, epochs=1), replace(_TINY, cohort=4, dropout=False))
+
+SETS: Mapping[str, Mapping[str, Setting]] = {"paper": _PAPER, "default": _DEFAULT, "smoke": _SMOKE}
+#: Of FedPop's own settings all are the paper's; seeds are paired over methods.
+SEEDS: Mapping[str, int] = {"paper": 5, "default": 3, "smoke": 2}

@@ -1,0 +1,51 @@
+"""A small real table, built once for all tests that want one: digits at 30 clients, a linear model."""
+
+import pytest
+
+from fedhpo.study import Study
+from fedhpo.tables import build_table
+
+STUDY = {
+    "seed": 3,
+    "data": {
+        "name": "digits",
+        "clients": 30,
+        "partition": {"kind": "dirichlet", "alpha": 0.3},
+        "split": {"kind": "pools", "validation": 12, "test": 0},
+    },
+    "model": {"name": "linear"},
+    "space": {
+        "client": {
+            "lr": {"low": 1e-4, "high": 1.0, "log": True},
+            "batch_size": {"choices": [8, 16]},
+        },
+        "server": {"lr": {"low": 0.1, "high": 3.0, "log": True}},
+    },
+    "objective": {"metric": "error"},
+    "budget": {"rounds": 9, "total": 72, "cohort": 4},
+}
+
+
+@pytest.fixture(scope="session")
+def study():
+    return Study.from_dict(STUDY, path="small.toml")
+
+
+@pytest.fixture(scope="session")
+def built(study, tmp_path_factory):
+    """The table as it was built, before it was written."""
+    return build_table(study, 40, run=tmp_path_factory.mktemp("build") / "run", workers=0)
+
+
+@pytest.fixture(scope="session")
+def table_file(built, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / "small.table"
+    built.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def table(table_file):
+    from fedhpo.tables import load_table
+
+    return load_table(table_file)

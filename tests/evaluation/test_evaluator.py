@@ -1,0 +1,161 @@
+"""Draws of clients and the errors of scores: against exact probabilities, and by simulation."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+import fedhpo as fh
+from fedhpo.errors import InputError
+from fedhpo.evaluation import Evaluator, Objective, Privacy, Score
+from fedhpo.federation.protocol import Scores
+from fedhpo.run import open_read
+from fedhpo.testing import ToyFederation
+
+SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
+
+
+def scores_of(accuracy):
+    accuracy = np.asarray(accuracy, float)
+    count = len(accuracy)
+    status, size = np.zeros(count, np.int8), np.full(count, 10)
+    return Scores(0, "validation", np.arange(count), status, size, -np.log(accuracy), accuracy)
+
+
+def inclusion(weights, count):
+    """The probability of each client to be among those drawn one after the other in proportion to weight."""
+    found = np.zeros(len(weights))
+    for order in itertools.permutations(range(len(weights)), count):
+        chance, left = 1.0, sum(weights)
+        for client in order:
+            chance *= weights[client] / left
+            left -= weights[client]
+        found[list(order)] += chance
+    return found
+
+
+@pytest.mark.parametrize("bias", [1.0, 1.5, 3.0])
+@pytest.mark.parametrize(("accuracy", "count"), [([0.9, 0.5, 0.0], 1), ([0.9, 0.6, 0.4, 0.2], 2)])
+def test_biased_draws_include_clients_as_often_as_computed(bias, accuracy, count):
+    exact = inclusion([(a + 1e-4) ** bias for a in accuracy], count)
+    evaluator, population = Evaluator(clients=count, bias=bias), np.arange(len(accuracy))
+    rng, draws = np.random.default_rng(1), 10_000
+    drawn = np.zeros(len(accuracy))
+    for _ in range(draws):
+        drawn[evaluator.draw(population, rng, np.array(accuracy))] += 1
+    error = np.sqrt(exact * (1 - exact) / draws)
+    assert exact.sum() == pytest.approx(count)
+    assert (np.abs(drawn / draws - exact) <= 5 * error + 1e-4).all()
+
+
+def test_a_bias_of_zero_draws_as_without():
+    population = np.arange(50)
+    plain = Evaluator(clients=7).draw(population, np.random.default_rng(3))
+    same = Evaluator(clients=7, bias=0.0).draw(population, np.random.default_rng(3))
+    np.testing.assert_array_equal(plain, same)
+
+
+def test_a_biased_search_scores_too_well():
+    """Noisy clients under a bias look better than they are; the draws follow each trial's own accuracies."""
+    found = {}
+    for bias in (0.0, 8.0):
+        result = fh.tune(
+            ToyFederation(clients=40, noise=0.5),
+            SPACE,
+            "random",
+            rounds=2,
+            total=20,
+            cohort=3,
+            evaluation=Evaluator(clients=5, bias=bias),
+        )
+        found[bias] = np.mean([row["score"] for row in result.trials])
+        assert result.facts["best"]["validation"]["clients"] == 5
+    assert found[8.0] > found[0.0] + 0.1
+
+
+def clients_by_trial(run):
+    found = {}
+    with open_read(run) as held:
+        for event in held.record.events():
+            call = json.loads(event.call)
+            if event.kind == "evaluate" and call["split"] == "validation":
+                found.update({trial: tuple(call["clients"]) for trial in call["trials"]})
+    return found
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_paired_trials_are_scored_at_the_same_clients_others_at_their_own(tmp_path, paired):
+    fh.tune(
+        ToyFederation(),
+        SPACE,
+        "random",
+        rounds=1,
+        total=6,
+        cohort=3,
+        run=tmp_path / "a",
+        evaluation=Evaluator(clients=5, paired=paired),
+    )
+    found = clients_by_trial(tmp_path / "a")
+    assert len(found) == 6
+    assert all(len(clients) == 5 for clients in found.values())
+    assert len(set(found.values())) == (1 if paired else 6)
+
+
+@pytest.mark.parametrize("over_all", [40, 400])
+def test_the_error_of_drawing_is_what_draws_spread_by(over_all):
+    accuracy = np.random.default_rng(0).beta(2, 2, over_all)
+    whole, evaluator, objective = scores_of(accuracy), Evaluator(clients=20), Objective(weighting="uniform")
+    rng, values, variances = np.random.default_rng(1), [], []
+    for _ in range(4000):
+        drawn = evaluator.draw(np.arange(over_all), rng)
+        found = objective.observe(scores_of(whole.accuracy[drawn]), 1, over_all)
+        values.append(found.value)
+        variances.append(found.standard_error**2)
+    assert np.mean(variances) == pytest.approx(np.var(values), rel=0.1)
+
+
+def test_the_error_of_a_mean_of_evaluations():
+    rng, evaluator = np.random.default_rng(2), Evaluator(average="mean")
+    errors = (0.1, 0.2, 0.05)
+    found = [
+        evaluator.combine([Score(0.5 + e * rng.normal(), e, 5, r, 0.0) for r, e in enumerate(errors)])
+        for _ in range(4000)
+    ]
+    assert found[0].standard_error == pytest.approx(math.sqrt(0.01 + 0.04 + 0.0025) / 3)
+    assert np.std([score.value for score in found]) == pytest.approx(found[0].standard_error, rel=0.05)
+
+
+def test_averaged_scores_of_a_search_are_means_over_its_rungs():
+    evaluation = Evaluator(clients=6, average="mean")
+    result = fh.tune(
+        ToyFederation(), SPACE, fh.SHA(trials=9), rounds=8, total=48, cohort=4, evaluation=evaluation
+    )
+    best = result.facts["best"]["trial"]
+    rows = [row for row in result.history if row["trial"] == best and row["split"] == "validation"]
+    assert [row["round"] for row in rows] == [2, 4, 8]
+    assert result.best_score == pytest.approx(np.mean([row["accuracy"] for row in rows]))
+
+
+def test_an_evaluation_without_a_score_is_left_out_of_the_mean_and_ranks_last_itself():
+    evaluator = Evaluator(average="mean")
+    nothing = Score(math.nan, math.nan, 0, 2, math.inf)
+    good = Score(0.5, 0.1, 5, 3, -0.5)
+    assert evaluator.combine([good, nothing]).rank_value == math.inf
+    assert evaluator.combine([nothing, good]) == good
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"bias": -1.0, "clients": 3}, "bias must be"),
+        ({"bias": 1.0}, "needs clients"),
+        ({"average": "median"}, "unknown average"),
+        ({"average": "mean", "privacy": Privacy(1.0, mechanism="topk")}, "releases none"),
+        ({"bias": 1.0, "clients": 3, "privacy": Privacy(1.0, release="exact")}, "for simulation"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Evaluator(**wrong)
