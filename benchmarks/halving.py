@@ -1,9 +1,9 @@
 """Is successive halving worth it? Its winner against its own random trials, all trained to the end.
 
-    FEDHPO_DATA=/path/to/data python benchmarks/halving.py examples/femnist.toml [--runs DIR] [--json]
+    FEDHPO_DATA=/path/to/data python benchmarks/halving.py examples/femnist.toml [--trials N] [--json]
 
-Tunes the study with successive halving, then trains the same 27 configs in full and compares the winner's
-test accuracy with theirs. Both parts resume where they were stopped.
+Tunes the study with successive halving, then trains its first N configs (all of them by default) in full
+and compares the winner's test accuracy with theirs. Both parts resume where they were stopped.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--trials", type=int, help="configs to train in full; all by default")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     study = Study.load(options.study)
     result = study.tune(options.runs / f"{study.name}-halving")
-    trials = len(result.trials)
-    accuracies = in_full(study, options.runs / f"{study.name}-in-full", trials)
+    trials = options.trials or len(result.trials)
+    accuracies = in_full(study, options.runs / f"{study.name}-in-full-{trials}", trials)
     winner = result.facts["best"]
     facts = {
         "study": study.name,
@@ -75,7 +76,7 @@ def main() -> None:
         print(json.dumps(facts))
         return
     low, high = facts["random_quartiles"]
-    print(f"{facts['study']}: {trials} trials, {winner['rounds']} rounds of training")
+    print(f"{facts['study']}: {trials} trials in full, {winner['rounds']} rounds of training")
     print(f"  halving's winner (trial {winner['trial']})  test accuracy {facts['winner_test_accuracy']:.3f}")
     print(f"  its random trials in full       median {facts['random_median']:.3f} ({low:.3f} to {high:.3f})")
     print(f"  the best of them                {facts['random_best']:.3f}")

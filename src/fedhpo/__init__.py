@@ -30,6 +30,7 @@ _HOME = {
     "simulate": "fedhpo.federation.simulate",
     "Evaluator": "fedhpo.evaluation",
     "Objective": "fedhpo.evaluation",
+    "Privacy": "fedhpo.evaluation",
     "Tuner": "fedhpo.methods",
     "RandomSearch": "fedhpo.methods",
     "GridSearch": "fedhpo.methods",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from fedhpo.config import Config
     from fedhpo.data import FederatedData, from_arrays, from_clients, load
     from fedhpo.errors import FedhpoError, InputError
-    from fedhpo.evaluation import Evaluator, Objective
+    from fedhpo.evaluation import Evaluator, Objective, Privacy
     from fedhpo.federation.fine_tune import FineTune
     from fedhpo.federation.protocol import Work
     from fedhpo.federation.simulate import simulate
@@ -100,6 +101,7 @@ __all__ = [
     "Int",
     "Objective",
     "Ordinal",
+    "Privacy",
     "ProxySearch",
     "RandomSearch",
     "Result",

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,8 @@ def state(search: Search) -> str:
     leader = search.leader()
     if leader is not None and leader.score is not None:
         metric = search.objective.metric
-        text += (
-            f"; best {metric} {leader.score.value:.4f} (trial {leader.number}, round {leader.score.round})"
-        )
+        value = "kept private" if isnan(leader.score.value) else f"{leader.score.value:.4f}"
+        text += f"; best {metric} {value} (trial {leader.number}, round {leader.score.round})"
     return text
 
 

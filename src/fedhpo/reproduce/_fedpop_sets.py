@@ -120,19 +120,21 @@ _PAPER = _all(
     Setting("shakespeare", {"stride": 20}, "lstm", 800, 4000, epochs=1, dropout=False),
     Setting("pacs", {}, "resnet18_gn", 200, 1000, cohort=4, dropout=False),
 )
+#: Sized so that all of it takes about four hours of two cores.
+_SMALL = {"width": 8, "hidden": 64}
 _DEFAULT = _all(
-    Setting("cifar10", {"clients": 500}, "cnn_small", 40, 200, rows=50),
-    Setting("femnist", {}, "cnn_small", 20, 200, rows=60),
+    Setting("cifar10", {"clients": 500}, "cnn_small", 40, 200, rows=40, shape=_SMALL),
+    Setting("femnist", {}, "cnn_small", 30, 300, rows=40, shape=_SMALL),
     Setting(
         "shakespeare",
         {"clients": 300},
         "lstm",
-        40,
-        200,
-        rows=24,
+        60,
+        300,
+        rows=32,
         epochs=1,
         dropout=False,
-        shape={"hidden": 32, "layers": 1},
+        shape={"hidden": 64, "layers": 1},
     ),
     Setting(
         "pacs",
@@ -140,7 +142,7 @@ _DEFAULT = _all(
         "resnet18_gn",
         20,
         100,
-        rows=200,
+        rows=100,
         cohort=4,
         dropout=False,
         shape={"width": 8, "groups": 4},

@@ -12,6 +12,7 @@ from fedhpo.report.sections.hyperparameters import hyperparameters
 from fedhpo.report.sections.lineage import lineage
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.policy import policy, ranking
+from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
@@ -26,5 +27,6 @@ SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     ranking,
     hyperparameters,
     cost,
+    privacy,
     process,
 )

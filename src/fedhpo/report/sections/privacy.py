@@ -1,0 +1,23 @@
+"""What privacy was promised, what it cost, and what it does not cover."""
+
+from __future__ import annotations
+
+from fedhpo.report.html import Section, facts, text
+from fedhpo.report.numbers import number, whole
+from fedhpo.report.view import RunView
+
+
+def privacy(view: RunView) -> Section | None:
+    """The guarantee in figures and words; None where scores were not private."""
+    found = view.result.get("privacy")
+    if not found:
+        return None
+    rows = [
+        ("epsilon", f"{number(found['epsilon_spent'])} of {number(found['epsilon'])}"),
+        ("releases planned", whole(found["evaluations"])),
+        ("mechanism", found["mechanism"]),
+        ("noise", found["noise"]),
+        ("accounting", found["accounting"]),
+    ]
+    covers = f"Epsilon covers {found['covers']}."
+    return Section("Privacy", f"{facts(rows)}<p class=note>{text(covers)}</p>")
