@@ -34,8 +34,8 @@ _REPORT = {
 _SCORES = {"clients": "<i8", "status": "<i1", "size": "<i8", "loss": "<f8", "accuracy": "<f8"}
 _INTEGERS = [(t, np.iinfo(t).min, np.iinfo(t).max) for t in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4")]
 _CONSECUTIVE = "consecutive"
-# Half a page of the database: less would not shorten the write, but the time counts.
-_WORTH_COMPRESSING = 2048
+# Below this the time to compress counts for more than the space: short rounds make many small events.
+_WORTH_COMPRESSING = 16384
 
 
 def pack(items: Items) -> bytes:
@@ -79,7 +79,8 @@ def unpack(payload: bytes) -> list[Any]:
 def as_unpacked(items: Items, payload: bytes) -> list[Any]:
     """What `unpack` would give for items just packed, without the work where they are of that form."""
     types = {RoundReport: _REPORT, Scores: _SCORES}.get(type(items[0])) if items else None
-    if types is None or any(getattr(item, name).dtype != t for item in items for name, t in types.items()):
+    first: Any = items[0] if items else None
+    if types is None or any(getattr(first, name).dtype != kind for name, kind in types.items()):
         return unpack(payload)
     return list(items)
 

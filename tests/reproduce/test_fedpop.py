@@ -1,0 +1,115 @@
+"""The reproduction of FedPop: its cells, its verdicts by made-up rows, and parts of it at smoke scale."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fedhpo as fh
+from fedhpo.reproduce import reproduction
+from fedhpo.reproduce._fedpop_claims import Rows, judge
+from fedhpo.reproduce._fedpop_curves import pooled
+from fedhpo.reproduce._fedpop_paper import TABLE_2, TABLE_4
+from fedhpo.reproduce._fedpop_sets import DECAYS, SETS
+from fedhpo.reproduce.fedpop import BENCHMARKS, Cell, cells, method
+
+
+def test_the_cells_of_the_papers_tables():
+    """7 sets x 2 wrappers x 3 tunings; PACS x 3; 3 sets x 4 of which 2 are those of table 2; 4; 3 x 2."""
+    assert len(cells(["table2"], 3)) == 3 * 42
+    assert len(cells(["table3"], 3)) == 9
+    assert len({cell.name for cell in cells(["table2", "table4"], 1)}) == 42 + 6
+    assert len(cells(["figure5"], 1)) == 4
+    assert len({cell.name for cell in cells(["table2", "optimisers"], 1)}) == 42 + 4
+
+
+def test_the_papers_budgets():
+    """(R_t, R_c) is (4000, 800) for CIFAR-10 and Shakespeare, (2000, 200) for FEMNIST, (1000, 200) for PACS."""
+    sets = SETS["paper"]
+    assert {(sets[n].total, sets[n].rounds) for n in BENCHMARKS if "femnist" not in n} == {(4000, 800)}
+    assert (sets["femnist-niid"].total, sets["femnist-niid"].rounds) == (2000, 200)
+    assert (sets["pacs"].total, sets["pacs"].rounds) == (1000, 200)
+    assert method(Cell("table2", "cifar-iid", "rs", "none", 0), sets["cifar-iid"]) == fh.RandomSearch(
+        trials=5
+    )
+    both = method(Cell("table4", "cifar-iid", "rs", "fedpop-g", 0), sets["cifar-iid"])
+    assert (both.population, both.local, both.exchange) == (5, False, True)
+
+
+def test_the_papers_space():
+    space = SETS["paper"]["cifar-iid"].space()
+    assert len([name for name in space.names if name.startswith("server.")]) == 3
+    assert len([name for name in space.names if name.startswith("client.")]) == 7
+    assert DECAYS[0] == 0.99
+    assert DECAYS[-1] == 0.9999
+    logs = np.log10(1 - np.array(DECAYS))
+    np.testing.assert_allclose(np.diff(logs), -0.1, atol=1e-3)
+
+
+def test_published_figures_are_in_their_places():
+    assert TABLE_2["sha", "fedpop"]["cifar-dir0.5"] == (74.88, 2.06, 72.41, 1.87)
+    assert TABLE_2["rs", "fedex"]["shakespeare-niid"] == (44.28, 8.78, 46.69, 7.39)
+    for tuning in ("none", "fedpop"):
+        for name, figure in TABLE_4[tuning].items():
+            assert figure == TABLE_2["rs", tuning][name][:2]
+
+
+def row(set, wrapper, tuning, seed, accuracy, **more):
+    base = {"set": set, "wrapper": wrapper, "tuning": tuning, "seed": seed, "optimiser": "fedavgm"}
+    counted = {"fine_tuned": accuracy, "server": 5, "client": 5, "curve": None}
+    return {**base, "accuracy": accuracy, **counted, **more}
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [((2.0, 2.1, 1.9), "holds"), ((-2.0, -2.1, -1.9), "does not"), ((-2.0, 2.0, 0.5), "undecided")],
+)
+def test_verdicts_go_by_paired_differences(gains, verdict):
+    """Seeds differ by 20 points, but FedPop's gain is much the same in each."""
+    levels = (40.0, 60.0, 50.0)
+    rows = [
+        row("pacs", "sha", t, seed, level) for t in ("none", "fedex") for seed, level in enumerate(levels)
+    ]
+    rows += [row("pacs", "sha", "fedpop", s, levels[s] + gain) for s, gain in enumerate(gains)]
+    [found] = judge(Rows(rows))
+    assert found.claim.startswith("On PACS")
+    assert found.verdict == verdict
+
+
+def test_one_seed_decides_nothing():
+    rows = [row("pacs", "sha", t, 0, a) for t, a in (("none", 10.0), ("fedex", 10.0), ("fedpop", 90.0))]
+    assert judge(Rows(rows))[0].verdict == "undecided"
+
+
+def test_centralised_training_holds_all_rows_at_one_client():
+    data = fh.load("digits", clients=7)
+    one = pooled(data)
+    assert one.clients == 1
+    assert sorted(one.train.indices) == sorted(data.train.indices)
+    assert sorted(one.test.indices) == sorted(data.test.indices)
+
+
+def test_parts_at_smoke_scale_are_run_once_and_written(tmp_path):
+    said = []
+    module = reproduction("fedpop")
+    options = {"only": ["table3", "figure5"], "runs": tmp_path / "runs", "workers": 0}
+    found = module.run("smoke", out=tmp_path / "out", say=said.append, **options)
+    assert len(said) == 2 * (3 + 4)
+    assert {verdict["claim"].split()[0] for verdict in found["verdicts"]} == {"On", "FedPop"}
+    page = (tmp_path / "out" / "fedpop-smoke.md").read_text()
+    assert "75.17 ± 1.18 (85.37 ± 2.12)" in page
+    data = json.loads((tmp_path / "out" / "fedpop-smoke.json").read_text())
+    curves = {r["tuning"]: r["curve"] for r in data["rows"] if r["set"] == "figure5" and r["seed"] == 0}
+    assert [number for number, _ in curves["fedpop"]] == [1, 2, 3, 4]
+    assert "centralised" in (tmp_path / "out" / "fedpop-smoke.html").read_text()
+    before = {path: path.stat().st_mtime for path in (tmp_path / "runs").rglob("result.json")}
+    again = module.run("smoke", say=said.append, **options)
+    assert again["rows"] == found["rows"]
+    assert {path: path.stat().st_mtime for path in before} == before
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(fh.InputError, match=r"unknown scale 'huge'; known: default, paper, smoke"):
+        reproduction("fedpop").run("huge", runs=tmp_path)
+    with pytest.raises(fh.InputError, match=r"unknown part 'table9'"):
+        reproduction("fedpop").run("smoke", only=["table9"], runs=tmp_path)
