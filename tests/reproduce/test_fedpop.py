@@ -24,7 +24,7 @@ def test_the_cells_of_the_papers_tables():
 
 
 def test_the_papers_budgets():
-    """(R_t, R_c) is (4000, 800) for CIFAR-10 and Shakespeare, (2000, 200) for FEMNIST, (1000, 200) for PACS."""
+    """(R_t, R_c): (4000, 800) for CIFAR-10 and Shakespeare, (2000, 200) for FEMNIST, (1000, 200) for PACS."""
     sets = SETS["paper"]
     assert {(sets[n].total, sets[n].rounds) for n in BENCHMARKS if "femnist" not in n} == {(4000, 800)}
     assert (sets["femnist-niid"].total, sets["femnist-niid"].rounds) == (2000, 200)
