@@ -6,6 +6,7 @@ its own random stream, and whoever collects results adds them up in the order of
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pickle
@@ -125,8 +126,13 @@ class ThreadPool(Pool):
         self.workers = workers
         self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
-        for _ in range(workers):
-            threading.Thread(target=self._work, args=(setup,), daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._work, args=(setup,), daemon=True) for _ in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+        # A thread that is still inside torch when the interpreter ends would abort the process.
+        atexit.register(self.close)
 
     def _work(self, setup: Setup) -> None:
         torch.set_num_threads(1)
@@ -150,8 +156,12 @@ class ThreadPool(Pool):
         with contextlib.suppress(queue.Empty):
             while True:
                 self._orders.get_nowait()
-        for _ in range(self.workers):
+        for _ in self._threads:
             self._orders.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        atexit.unregister(self.close)
 
 
 @dataclass(eq=False)
