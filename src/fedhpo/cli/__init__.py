@@ -104,6 +104,9 @@ def _add_table(table: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
     )
+    build.add_argument(
+        "--every", type=_positive, metavar="N", help="rounds between scores after that (default: its second rung)"
+    )
     build.add_argument("--out", metavar="FILE", help="(default: the study's name, with .table)")
     build.add_argument(
         "--runs", metavar="DIR", default="runs", help="where the build is kept (default: runs)"

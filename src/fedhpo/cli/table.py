@@ -29,6 +29,7 @@ def _build(options: argparse.Namespace) -> int:
         options.configs,
         run=Path(options.runs) / f"table-{study.name}",
         unit=options.unit,
+        every=options.every,
         workers=options.workers,
         progress=(lambda done, total: None) if options.quiet else _Lines(),
     )

@@ -61,6 +61,7 @@ def build_table(
     *,
     run: str | Path,
     unit: int | None = None,
+    every: int | None = None,
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> CurveTable:
@@ -73,12 +74,12 @@ def build_table(
         that trains and one that validates, and updates are averaged with uniform weights.
     run
         The directory of the build's run; called again, the build goes on there.
-    unit
-        The first round at which configs are scored, see `score_rounds`.
+    unit, every
+        The first round at which configs are scored, and how often after that, see `score_rounds`.
     """
     study = table_study(study)
     budget = study.file.budget
-    plan = _Plan(study, table_configs(study.space, configs), score_rounds(budget.rounds, unit))
+    plan = _Plan(study, table_configs(study.space, configs), score_rounds(budget.rounds, unit, every))
     data = study.load_data()
     scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
     with (

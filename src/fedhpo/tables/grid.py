@@ -34,17 +34,21 @@ def table_configs(space: Space, count: int) -> list[Config]:
     return list(found)
 
 
-def score_rounds(rounds: int, unit: int | None = None) -> list[int]:
+def score_rounds(rounds: int, unit: int | None = None, every: int | None = None) -> list[int]:
     """The rounds at which a table's configs are scored: wherever a rung of Hyperband may end.
 
-    These are the ends of its rungs, and every multiple of the second of them (of the first, where there are
-    only two). `unit` is Hyperband's, by default so that there are at most five brackets.
+    These are the ends of its rungs, and every multiple of `every`: by default of the second of them (of the
+    first, where there are only two). `unit` is Hyperband's, by default so that there are at most five brackets.
 
     >>> score_rounds(405)[:4], score_rounds(405)[-1], len(score_rounds(405))
     ([5, 15, 30, 45], 405, 28)
     >>> score_rounds(9)
     [1, 3, 6, 9]
+    >>> score_rounds(81, every=27)
+    [1, 3, 9, 27, 54, 81]
     """
+    if every is not None and every < 1:
+        raise InputError(f"every must be at least 1, not {every}")
     ends = Hyperband(unit=unit).brackets(rounds)[0].ends
-    step = ends[1] if len(ends) > 2 else ends[0]
+    step = every or (ends[1] if len(ends) > 2 else ends[0])
     return sorted({*ends, *range(step, rounds + 1, step)})
