@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint types docs clean
+.PHONY: demo test test-flower lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
 
 test: lint types
 	$(BIN)/python -m pytest
+
+# A deployment on this machine with TLS and node authentication: some minutes.
+test-flower: $(VENV)/.installed
+	$(BIN)/python tests/flower_deployment.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -56,6 +56,7 @@ def test_the_form_is_json_and_reads_back():
     [
         ({"low": 1, "hgih": 2}, "space.client.x: unknown key 'hgih' .did you mean 'high'"),
         ({"low": 1}, "space.client.x: 'float' needs 'high', found only low"),
+        ({"low": 1, "high": 2, "complement": True}, "space.client.x: 'int' has no key 'complement'"),
         ({"low": 2.0, "high": 1.0}, "space.client.x: low must be below high"),
         ({"low": 1, "high": 2, "type": "integer"}, "space.client.x: unknown type 'integer' .*known: choice"),
         ({"low": 1, "high": 2, "choices": [1]}, "space.client.x: 'choice' has no key 'low'"),

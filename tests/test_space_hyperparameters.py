@@ -22,6 +22,17 @@ def test_log_scale_by_hand():
     assert Float(1.0, 3.0).gap(3.0, 2.0) == -0.5
 
 
+def test_log_scale_of_the_complement_by_hand():
+    """1 - 10^U(-4, -2), which grows with the coordinate."""
+    decay = Float(0.99, 0.9999, log=True, complement=True)
+    assert [decay.from_unit(unit) for unit in (0, 0.5, 1)] == [0.99, 0.999, 0.9999]
+    assert decay.from_unit(0.25) == pytest.approx(1 - 10**-2.5, abs=1e-13)
+    assert decay.to_unit(0.999) == pytest.approx(0.5)
+    assert decay.gap(0.9999, 0.99) == pytest.approx(-1)
+    assert decay.near(0.999, 0.1, 1.0, 0.0) == pytest.approx(1 - 10**-3.2)
+    assert repr(decay) == "Float(0.99, 0.9999, log=True, complement=True)"
+
+
 def test_cells_of_discrete_values():
     batch = Ordinal([8, 16, 32, 64])
     assert [batch.to_unit(value) for value in batch.values] == [0.125, 0.375, 0.625, 0.875]
@@ -70,6 +81,12 @@ def test_arguments_become_plain_values_and_repr_writes_them_back():
         (lambda: Float("a", 1), "low must be a finite number .* found 'a'"),
         (lambda: Float(False, 1), "low must be a finite number .* found False"),
         (lambda: Float(0, 1, log=1), "log must be true or false, found 1"),
+        (lambda: Float(0, 0.9, complement=True), "complement=True needs log=True"),
+        (
+            lambda: Float(0, 1, log=True, complement=True),
+            "complement=True needs high below 1, found 1.0",
+        ),
+        (lambda: Float(0, 0.9, log=True, complement="x"), "complement must be true or false, found 'x'"),
         (lambda: Float(0, 1, default=2), "default: 2 is not allowed; allowed: a number from 0.0 to 1.0"),
         (lambda: Int(1, 5.0), "high must be a whole number .* found 5.0"),
         (lambda: Int(0, 5, log=True), "log=True needs low above 0, found low=0"),
@@ -118,6 +135,17 @@ def test_linear_floats_return_from_the_unit_interval(low, width, points):
 )
 def test_log_floats_return_from_the_unit_interval(low, ratio, points):
     hyperparameter = Float(low, min(1e300, low * ratio), log=True)
+    for point in points:
+        value = hyperparameter.from_unit(point)
+        assert hyperparameter.low <= value <= hyperparameter.high
+        assert hyperparameter.from_unit(hyperparameter.to_unit(value)) == value
+
+
+@few
+@given(st.floats(-9, -0.1), st.floats(1.01, 1e6), st.lists(units, min_size=1, max_size=20))
+def test_complement_floats_return_from_the_unit_interval(exponent, ratio, points):
+    away = 10**exponent
+    hyperparameter = Float(1 - away * ratio, 1 - away, log=True, complement=True)
     for point in points:
         value = hyperparameter.from_unit(point)
         assert hyperparameter.low <= value <= hyperparameter.high

@@ -19,7 +19,9 @@ widths = st.floats(0, 1.5)
 @st.composite
 def one(draw, when, finite):
     kind = draw(
-        st.sampled_from(["int", "log int", "choice", "ordinal"] + ([] if finite else ["float", "log"]))
+        st.sampled_from(
+            ["int", "log int", "choice", "ordinal"] + ([] if finite else ["float", "log", "complement"])
+        )
     )
     if kind == "float":
         low = draw(st.floats(-100, 100))
@@ -27,6 +29,9 @@ def one(draw, when, finite):
     if kind == "log":
         low = 10 ** draw(st.floats(-6, 0))
         return Float(low, low * draw(st.floats(1.5, 1e6)), log=True, when=when)
+    if kind == "complement":
+        away = 10 ** draw(st.floats(-4, -1))  # nearer to 1 floats have too few digits for a coordinate
+        return Float(1 - away * draw(st.floats(1.5, 100)), 1 - away, log=True, complement=True, when=when)
     if kind in ("int", "log int"):
         low = draw(st.integers(1, 5))
         return Int(low, low + draw(st.integers(1, 4 if finite else 100)), log=kind == "log int", when=when)

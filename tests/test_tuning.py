@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
-from fedhpo.run import RunError
+from fedhpo.run import Run, RunError
 from fedhpo.search import TuningError
 from fedhpo.testing import ToyFederation
 
@@ -352,3 +352,13 @@ def test_a_tuned_model_is_the_one_that_was_scored(tmp_path):
         with torch.no_grad():
             correct = result.model.eval()(x.float()).argmax(1).numpy() == data.y[rows]
         assert correct.mean() == pytest.approx(result.test["accuracy"])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_history_is_read_once(tmp_path, monkeypatch, kept):
+    read = []
+    plain = Run.history
+    monkeypatch.setattr(Run, "history", lambda self: read.append(1) or plain(self))
+    result = tune(run=tmp_path / "a" if kept else None)
+    assert len(read) == 1
+    assert sum(row["kind"] == "round" for row in result.history) == result.cost["rounds"]

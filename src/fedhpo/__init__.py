@@ -27,6 +27,9 @@ _HOME = {
     "load": "fedhpo.data",
     "Work": "fedhpo.federation.protocol",
     "FineTune": "fedhpo.federation.fine_tune",
+    "LocalSearch": "fedhpo.federation.local_search",
+    "LocalPrivacy": "fedhpo.federation.local_privacy",
+    "LearnerFederation": "fedhpo.federation.learners",
     "simulate": "fedhpo.federation.simulate",
     "Evaluator": "fedhpo.evaluation",
     "Objective": "fedhpo.evaluation",
@@ -42,6 +45,9 @@ _HOME = {
     "ProxySearch": "fedhpo.methods",
     "FedEx": "fedhpo.methods",
     "FedPop": "fedhpo.methods",
+    "FedTune": "fedhpo.methods",
+    "FLoRA": "fedhpo.methods",
+    "ReferenceTable": "fedhpo.fedtune",
     "StopTuning": "fedhpo.search",
     "tune": "fedhpo.tuning",
     "Study": "fedhpo.study",
@@ -58,9 +64,13 @@ if TYPE_CHECKING:
     from fedhpo.errors import FedhpoError, InputError
     from fedhpo.evaluation import Evaluator, Objective, Privacy
     from fedhpo.federation.fine_tune import FineTune
+    from fedhpo.federation.learners import LearnerFederation
+    from fedhpo.federation.local_privacy import LocalPrivacy
+    from fedhpo.federation.local_search import LocalSearch
     from fedhpo.federation.protocol import Work
     from fedhpo.federation.simulate import simulate
     from fedhpo.federation.tabular import TabularFederation
+    from fedhpo.fedtune import ReferenceTable
     from fedhpo.methods import (
         BOHB,
         GP,
@@ -68,6 +78,8 @@ if TYPE_CHECKING:
         TPE,
         FedEx,
         FedPop,
+        FedTune,
+        FLoRA,
         GridSearch,
         Hyperband,
         ProxySearch,
@@ -89,8 +101,10 @@ __all__ = [
     "Choice",
     "Config",
     "Evaluator",
+    "FLoRA",
     "FedEx",
     "FedPop",
+    "FedTune",
     "FederatedData",
     "FedhpoError",
     "FineTune",
@@ -99,11 +113,15 @@ __all__ = [
     "Hyperband",
     "InputError",
     "Int",
+    "LearnerFederation",
+    "LocalPrivacy",
+    "LocalSearch",
     "Objective",
     "Ordinal",
     "Privacy",
     "ProxySearch",
     "RandomSearch",
+    "ReferenceTable",
     "Result",
     "Space",
     "StopTuning",
@@ -125,11 +143,15 @@ _PACKAGES = {
     "data",
     "evaluation",
     "federation",
+    "fedtune",
+    "flower",
+    "learners",
     "methods",
     "models",
     "policies",
     "samplers",
     "schedules",
+    "surfaces",
     "tables",
 }
 

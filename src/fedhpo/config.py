@@ -30,10 +30,11 @@ class Frozen(Mapping[str, Any]):
     True
     """
 
-    __slots__ = ("_items",)
+    __slots__ = ("_hash", "_items")
 
     def __init__(self, items: Mapping[str, Any] | None = None) -> None:
         self._items: dict[str, Any] = dict(items or {})
+        self._hash: int | None = None  # asked for again and again where configs come from a pool
 
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
@@ -53,7 +54,9 @@ class Frozen(Mapping[str, Any]):
         return dict(other) == self._items if isinstance(other, Mapping) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._items.items()))
+        if self._hash is None:
+            self._hash = hash(frozenset(self._items.items()))
+        return self._hash
 
     def __reduce__(self) -> tuple[type[Frozen], tuple[dict[str, Any]]]:
         return Frozen, (self._items,)

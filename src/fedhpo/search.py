@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedhpo.config import Config
 from fedhpo.engine.streams import derive, stream
@@ -20,6 +23,7 @@ from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, RoundReport, Score
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.policies import ClientPolicy, Fixed, PolicyState
 from fedhpo.policies.losses import round_loss
+from fedhpo.policies.sums import SumsPolicy
 from fedhpo.run import Ledger
 from fedhpo.samplers import Observation, Sampler
 from fedhpo.space import Space
@@ -216,10 +220,13 @@ class Search:
         return started
 
     def _scores_in_round(self, policy: ClientPolicy) -> tuple[str, ...]:
-        """The policy's and the exchange's; none where scores are private, since these were not paid for."""
+        """The policy's and the exchange's; where scores are private, only what noisy sums are made of."""
         exchanged = () if self.exchange is None else self.exchange.scores
         if self.evaluator.privacy is None:
             return tuple(dict.fromkeys((*policy.scores, *exchanged)))
+        if not exchanged and isinstance(policy, SumsPolicy):
+            policy.check_private(self.space, self.evaluator.privacy)
+            return policy.scores
         if SCORES_IN_ROUND in policy.needs or exchanged:
             name = "exchange" if exchanged else policy.to_dict().get("name", type(policy).__name__)
             raise InputError(f"privacy: {name} learns from scores inside rounds, which are not private")
@@ -310,14 +317,19 @@ class Search:
 
     def round(self, trials: Sequence[Trial]) -> None:
         """One round of each trial; what came back goes to its policy."""
-        todo = list(trials)
-        for attempt in range(_ATTEMPTS):
-            if not todo:
-                break
-            self.ledger.require(Cost(rounds=len(todo)))
-            reports = self.federation.round([self._work(trial, attempt) for trial in todo])
-            again = [t for t, report in zip(todo, reports, strict=True) if self._take(t, report, attempt)]
-            todo = self.payable(again)
+        todo, heard = list(trials), []
+        sealed = self.evaluator.privacy is not None and any(trial.scores_in_round for trial in trials)
+        # A private release is drawn from scores that are nowhere but in memory.
+        with self.federation.in_one_piece() if sealed else nullcontext():
+            for attempt in range(_ATTEMPTS):
+                if not todo:
+                    break
+                self.ledger.require(Cost(rounds=len(todo)))
+                reports = self.federation.round([self._work(trial, attempt) for trial in todo])
+                done = list(zip(todo, reports, strict=True))
+                heard += [(trial, report) for trial, report in done if report.applied]
+                todo = self.payable([t for t, report in done if self._take(t, report, attempt)])
+            self.channel.learn(self, heard)
         self._emit("round", trials)
 
     def submit(self, trial: Trial, attempt: int = 0) -> None:
@@ -337,6 +349,8 @@ class Search:
             attempts[done.number] += 1
         else:
             del attempts[done.number]
+        if report.applied:
+            self.channel.learn(self, [(done, report)])
         self._emit("round", [done])
         return done
 
@@ -346,7 +360,6 @@ class Search:
             trial.round = report.round
             trial.trained += 1
             trial.losses.append(round_loss(report))
-            trial.policy.learn(report)
         elif attempt + 1 < _ATTEMPTS and not _diverged(report):
             return True
         else:
@@ -386,10 +399,14 @@ class Search:
             known.clear()
         self._emit("exchange", [trial])
 
-    def _work(self, trial: Trial, attempt: int) -> Work:
+    def members(self, trial: Trial, attempt: int) -> tuple[list[int], np.random.Generator]:
+        """The cohort of a trial's next round, and the generator for what else is drawn in it."""
         rng = stream(self.seed, "round", trial.number, trial.round, attempt)
         clients = self.federation.train_clients
-        cohort = [int(c) for c in rng.choice(clients, self.cohort, replace=False)]
+        return [int(c) for c in rng.choice(clients, self.cohort, replace=False)], rng
+
+    def _work(self, trial: Trial, attempt: int) -> Work:
+        cohort, rng = self.members(trial, attempt)
         work = Work(
             trial.number,
             cohort,
@@ -470,6 +487,10 @@ class Search:
         """The trial to name if the search ended now: among those trained longest, the best."""
         scored = [t for t in self.trials if t.scores and math.isfinite(t.rank_value)]
         return min(scored, key=lambda t: (-t.scores[-1].round, t.rank_value, t.number), default=None)
+
+    def tell(self, kind: str) -> None:
+        """Tell callbacks that a method got on with what is no training, so that one of them may stop it."""
+        self._emit(kind, ())
 
     def _emit(self, kind: str, trials: Sequence[Trial]) -> None:
         self._on_event(Event(kind, self, self.federation.replaying, trials))

@@ -18,8 +18,9 @@ from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective, paired_gain
 from fedhpo.evaluation.personal import personalised
 from fedhpo.evaluation.setting import COVERS, plan_private, private_objective
-from fedhpo.federation.protocol import QUERY, Federation, Scores
-from fedhpo.federation.recorded import RecordedFederation
+from fedhpo.federation.protocol import QUERY, Cost, Federation, Scores
+from fedhpo.federation.recorded import Charged, RecordedFederation
+from fedhpo.federation.sealed import SealedFederation
 from fedhpo.methods import Method, Tuner, method_of
 from fedhpo.policies import LearningState
 from fedhpo.result import Result, Table
@@ -139,7 +140,7 @@ def tune(
     )
     chosen.rounds(search)  # refuses, before anything is written, a budget that cannot do
     if privacy is not None:
-        plan_private(search, chosen, federation.validation_clients, baseline)
+        plan_private(search, chosen, federation.validation_clients, baseline, federation.train_clients)
     with contextlib.ExitStack() as stack:
         kept = run is not None
         path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
@@ -150,7 +151,7 @@ def tune(
             Run.create_or_open(path, facts, chosen.name, chosen.number, study_text, budget=limit)
         )
         search.federation = recorded = RecordedFederation(
-            federation,
+            federation if privacy is None else SealedFederation(federation),
             held.record,
             held.ledger,
             checkpoint_share=0.05 if kept else 0.0,
@@ -179,11 +180,12 @@ def tune(
         held.record.set(federation=federation.describe())
         if reason:
             held.stop(reason)
+            rows = held.history()
         else:
             if kept:
                 recorded.checkpoint()
-            held.finish(outcome)
-        result = Result(outcome, Table(held.history()), path if kept else None, model, _policy(best))
+            rows = held.finish(outcome)
+        result = Result(outcome, Table(rows), path if kept else None, model, _policy(best))
         watch.tell("stop" if reason else "finish", search)
         return result
 
@@ -239,10 +241,11 @@ def _tested(search: Search, trials: list[int]) -> dict[int, dict[str, Any]]:
         scores = federation.evaluate(trials, federation.test_clients, "test")
         return {score.trial: _means(score) for score in scores}
 
-    def test() -> list[dict[str, Any]]:
+    def test() -> Charged:
         federation.state(trials[0])  # a run that is resumed right here brings its trials back
         scores = federation.inner.evaluate(trials, federation.test_clients, "test")
-        return [_means(score, "uniform") | {"outside_privacy": True} for score in scores]
+        means = [_means(score, "uniform") | {"outside_privacy": True} for score in scores]
+        return Charged(means, sum((score.cost for score in scores), Cost()))
 
     return dict(zip(trials, federation.decide("test", {"trials": trials}, test), strict=True))
 

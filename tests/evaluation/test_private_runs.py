@@ -22,7 +22,9 @@ from fedhpo.run.codec import unpack
 from fedhpo.run.errors import BudgetError
 from fedhpo.samplers import Random
 from fedhpo.search import Search
+from fedhpo.tables.replay import replay
 from fedhpo.testing import ToyFederation
+from fedhpo.testing.table import toy_table
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": fh.Float(0.5, 1.0)})
 BUDGET = {"rounds": 8, "total": 48, "cohort": 4}
@@ -201,7 +203,9 @@ def test_no_score_that_was_not_paid_for_is_kept_anywhere(tmp_path, mechanism, me
         assert "evaluate" not in {event.kind for event in run.record.events()}
     assert len(federation.said) > 100
     assert not federation.said & {n for n in all_numbers(tmp_path / "a") if not math.isnan(n)}
-    assert all(row["accuracy_before"] is None and row["accuracy"] is None for row in result.history)
+    assert all(row["accuracy_before"] is None and row["loss"] is None for row in result.history)
+    if mechanism != "laplace":
+        assert {row["kind"] for row in result.history} == {"round"}
     assert result.test is None
     raw = b"".join(
         row[0] or b""
@@ -260,6 +264,41 @@ def test_gain_comes_from_released_scores():
         math.hypot(best["standard_error"], own["standard_error"])
     )
     assert tune(Privacy(1.0, mechanism="topk")).gain is None
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_what_asking_costs_is_in_the_record(tmp_path, mechanism):
+    """13 scores, or choices from 9 + 3 trials, each at 20 clients; the same sums wherever they are read."""
+    privacy = Privacy(1.0, mechanism=mechanism, report_test=True)
+    result = tune(privacy, run=tmp_path / "a")
+    asked = {"laplace": 9 + 3 + 1}.get(mechanism, 9 + 3)
+    shown = [result.facts[who] for who in ("best", "baseline")]
+    tested = len({one["trial"] for one in shown if one["test"] is not None})
+    with open_read(tmp_path / "a") as run:
+        spent = run.facts()["spent"]
+        released = [event for event in run.record.events() if event.epsilon]
+    assert sum(event.cost.evaluations for event in released) == 20 * asked
+    assert spent["evaluations"] == 20 * asked + len(ToyFederation().test_clients) * tested
+    for name in ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations"):
+        assert spent[name] == result.cost[name]
+    again = tune(privacy, run=tmp_path / "a")
+    assert again.cost == result.cost
+
+
+def test_the_history_holds_released_scores_and_no_others(tmp_path):
+    for metric in ("accuracy", "error"):
+        result = tune(Privacy(1.0), run=tmp_path / metric, objective=metric)
+        rows = [row for row in result.history if row["kind"] == "evaluate"]
+        assert len(rows) == 9 + 3 + 1
+        assert {(row["ok"], row["failed"], row["missing"], row["loss"]) for row in rows} == {
+            (20, None, None, None)
+        }
+        assert rows[-1]["epsilon"] == pytest.approx(1.0)
+        assert rows[-1]["evaluations"] == result.cost["evaluations"]
+        best = result.facts["best"]
+        [own] = [row for row in rows if (row["trial"], row["round"]) == (best["trial"], best["rounds"])]
+        said = own["accuracy"] if metric == "accuracy" else 1 - own["accuracy"]
+        assert said == pytest.approx(best["validation"]["value"])
 
 
 # Plans: hand-computed
@@ -330,6 +369,19 @@ def test_trials_that_fail_leave_hyperband_within_its_plan():
     result = tune(Privacy(1.0), Diverging(), Hyperband(unit=1), rounds=9, total=69)
     assert "failed" in {trial["status"] for trial in result.facts["trials"]}
     assert result.facts["privacy"]["epsilon_spent"] < 1.0
+
+
+@pytest.mark.parametrize("method", [BOHB(), Hyperband()])
+def test_rounds_that_failed_trials_left_over_ask_for_no_more_releases(method):
+    """9@1 3@3 1@9 | 5@3 1@9 | 3@9 | 3@1 1@3 1@9: seven choices are planned for 80 rounds.
+
+    A trial that fails leaves rounds for a last bracket of 6@1 2@3 1@9, which has one choice more.
+    """
+    table = toy_table(configs=40, rounds=9, clients=20, total=80, failed={3: 4, 17: 0, 30: 6})
+    evaluation = Evaluator(clients=10, privacy=Privacy(50.0, mechanism="topk"))
+    found = [replay(table, method, seed=seed, evaluation=evaluation) for seed in range(9)]
+    assert min(one.rounds for one in found) < 80
+    assert max(one.epsilon for one in found) == pytest.approx(50.0)
 
 
 def _hopeless(report):
@@ -461,7 +513,7 @@ def test_killed_for_real_it_ends_the_same_and_is_charged_once(tmp_path):
         ({"objective": "loss"}, "privacy needs a score in"),
         ({"objective": Objective(over="tail")}, "over = 'mean'"),
         ({"privacy": Privacy(1.0, evaluations=12)}, "evaluations = 12: must be at least 13, as sha plans"),
-        ({"method": "fedex"}, "learns from scores inside rounds"),
+        ({"method": "fedpop"}, "learns from scores inside rounds"),
     ],
 )
 def test_what_cannot_be_private_is_refused_before_anything_is_written(tmp_path, options, message):

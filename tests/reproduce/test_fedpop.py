@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import fedhpo as fh
@@ -10,7 +9,7 @@ from fedhpo.reproduce import reproduction
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_curves import pooled
 from fedhpo.reproduce._fedpop_paper import TABLE_2, TABLE_4
-from fedhpo.reproduce._fedpop_sets import DECAYS, SETS
+from fedhpo.reproduce._fedpop_sets import SETS
 from fedhpo.reproduce.fedpop import BENCHMARKS, Cell, cells, method
 
 
@@ -40,10 +39,9 @@ def test_the_papers_space():
     space = SETS["paper"]["cifar-iid"].space()
     assert len([name for name in space.names if name.startswith("server.")]) == 3
     assert len([name for name in space.names if name.startswith("client.")]) == 7
-    assert DECAYS[0] == 0.99
-    assert DECAYS[-1] == 0.9999
-    logs = np.log10(1 - np.array(DECAYS))
-    np.testing.assert_allclose(np.diff(logs), -0.1, atol=1e-3)
+    for name in ("server.lr_decay", "client.lr_decay"):  # 1 - 10^U(-4, -2)
+        decay = space.hyperparameters[name]
+        assert [decay.from_unit(unit) for unit in (0, 0.5, 1)] == [0.99, 0.999, 0.9999]
 
 
 def test_published_figures_are_in_their_places():
@@ -113,3 +111,12 @@ def test_mistakes_are_named(tmp_path):
         reproduction("fedpop").run("huge", runs=tmp_path)
     with pytest.raises(fh.InputError, match=r"unknown part 'table9'"):
         reproduction("fedpop").run("smoke", only=["table9"], runs=tmp_path)
+
+
+def test_clients_are_thinned_out_but_tested_on_all():
+    """At most 20 training and 10 validation rows a client; test data is whole."""
+    thin, whole = SETS["smoke"]["cifar-iid"].load(), fh.load("digits", clients=8)
+    assert max(len(thin.train.rows(c)) for c in range(8)) == 20
+    assert max(len(thin.validation.rows(c)) for c in range(8)) == 10
+    assert sorted(thin.test.indices) == sorted(whole.test.indices)
+    assert set(thin.train.indices) <= set(whole.train.indices)

@@ -9,13 +9,16 @@ import pytest
 from fedhpo.errors import InputError, MissingExtraError
 from fedhpo.samplers import OptunaSampler
 from fedhpo.samplers.optuna import _told
-from fedhpo.space import Space
+from fedhpo.space import Float, Space
 from fedhpo.testing.sampler import MIXED, PLANE, observed, played
 
 
-def test_values_survive_the_way_through_optuna() -> None:
+@pytest.mark.parametrize(
+    "space", [MIXED, Space(server={"lr_decay": Float(0.99, 0.9999, log=True, complement=True)})]
+)
+def test_values_survive_the_way_through_optuna(space: Space) -> None:
     rng = np.random.default_rng(0)
-    configs = [MIXED.sample(rng) for _ in range(30)]
+    configs = [space.sample(rng) for _ in range(30)]
 
     class Parrot(optuna.samplers.BaseSampler):
         """Answers with the parameters of the study's last complete trial."""
@@ -31,7 +34,7 @@ def test_values_survive_the_way_through_optuna() -> None:
 
     for config in configs:
         seen = [observed(0, config, 1.0)]
-        assert OptunaSampler(Parrot).suggest(MIXED, seen, [], rng) == config
+        assert OptunaSampler(Parrot).suggest(space, seen, [], rng) == config
 
 
 def test_optuna_is_told_of_the_highest_rung_failures_and_pending_configs() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from fedhpo import __version__
 from fedhpo.errors import FedhpoError
+from fedhpo.reproduce import REPRODUCTIONS
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -48,6 +49,9 @@ def parser() -> argparse.ArgumentParser:
             "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
         )
         one.add_argument(
+            "--ray", metavar="ADDRESS", help="train on a Ray cluster; auto for one started on this machine"
+        )
+        one.add_argument(
             "--timeout", type=_seconds, metavar="SECONDS", help="stop after so long; can be resumed"
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
@@ -60,16 +64,22 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--output", metavar="FILE", help="(default: RUN/report.html, or comparison.html)")
 
     reproduce = command("reproduce", "Run a paper's experiments again and judge its claims.")
-    reproduce.add_argument("name", metavar="NAME", help="fedex-critique or fedex-femnist")
+    reproduce.add_argument("name", metavar="NAME", help=", ".join(REPRODUCTIONS))
     reproduce.add_argument("--scale", default="default", help="default, paper or smoke (default: default)")
     reproduce.add_argument(
         "--only", action="append", metavar="PART", help="only these parts; may be given again"
+    )
+    reproduce.add_argument(
+        "--on", action="append", metavar="TABLE", help="for noisy-eval: tables other than those shipped"
     )
     reproduce.add_argument(
         "--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)"
     )
     reproduce.add_argument(
         "--out", metavar="DIR", default="docs/reproductions", help="(default: docs/reproductions)"
+    )
+    reproduce.add_argument(
+        "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
     )
     reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
     reproduce.add_argument("--quiet", action="store_true", help="no progress")
@@ -80,6 +90,10 @@ def parser() -> argparse.ArgumentParser:
     )
     advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
     _add_noise(advise)
+
+    new = command("new", "Write a working app to begin with.")
+    new.add_argument("kind", metavar="KIND", help="flower")
+    new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part names the app")
 
     command("schema", "Print the JSON schema of study files.")
     return main
@@ -105,7 +119,10 @@ def _add_table(table: argparse.ArgumentParser) -> None:
         "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
     )
     build.add_argument(
-        "--every", type=_positive, metavar="N", help="rounds between scores after that (default: its second rung)"
+        "--every",
+        type=_positive,
+        metavar="N",
+        help="rounds between scores after that (default: its second rung)",
     )
     build.add_argument("--out", metavar="FILE", help="(default: the study's name, with .table)")
     build.add_argument(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from fedhpo.cli import OK
+from fedhpo.errors import InputError
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,6 +18,7 @@ def run(options: argparse.Namespace) -> int:
 
     module = reproduction(options.name)
     only = [part for parts in options.only or () for part in parts.split(",")]
+    only += [f"table{number}" for numbers in options.table or () for number in numbers.split(",")]
     found = module.run(
         options.scale,
         only=only,
@@ -24,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
         out=options.out,
         workers=options.workers,
         say=lambda text: None if options.quiet else print(text, file=sys.stderr, flush=True),
+        **_tables(options),
     )
     if options.json:
         print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
@@ -33,3 +36,10 @@ def run(options: argparse.Namespace) -> int:
         if what in found:
             print(f"{what}: {found[what]}")
     return OK
+
+
+def _tables(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Tables in place of those that come with fedhpo, for the reproduction that goes by tables."""
+    if options.on and options.name != "noisy-eval":
+        raise InputError(f"--on goes with noisy-eval only, not with {options.name}")
+    return {"tables": options.on} if options.on else {}

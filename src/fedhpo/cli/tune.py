@@ -37,7 +37,9 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.report.numbers import finite
 
     with progress(path, quiet=options.quiet) as callback:
-        result = study.tune(path, workers=options.workers, timeout=options.timeout, callbacks=[callback])
+        result = study.tune(
+            path, workers=options.workers, ray=options.ray, timeout=options.timeout, callbacks=[callback]
+        )
     outcome = finite(dict(result.facts))
     report = write_report([path], path / "report.html")
     if options.json:

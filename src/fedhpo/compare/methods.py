@@ -25,6 +25,8 @@ def with_method(study: Study, name: str, seed: int | None = None) -> Study:
             raise InputError("method 'proxy': the study has no [proxy] section")
         given["proxy"] = study.given["proxy"]
     elif name in METHODS:
+        if name == "fedtune" and study.file.proxy is not None:
+            given["proxy"] = {"data": study.given["proxy"]["data"]}
         own = dict(study.given.get("method", {}))
         settings = own if own.pop("name", SHA.name) == name else {}
         usual = {"side_by_side": 1} if name in _ONE_BY_ONE else {}

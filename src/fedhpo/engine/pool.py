@@ -33,9 +33,9 @@ from fedhpo.engine.streams import torch_generator
 from fedhpo.errors import FedhpoError
 
 #: Tasks a worker process holds at once: one it does, one that waits, so that it never idles.
-_HELD = 2
+HELD = 2
 #: A task whose worker died is repeated once.
-_ATTEMPTS = 2
+ATTEMPTS = 2
 
 
 class WorkersUnavailable(FedhpoError):
@@ -255,7 +255,7 @@ class ProcessPool(Pool):
     def _dispatch(self) -> None:
         while self._orders:
             member = min(self._members, key=lambda m: len(m.sent))
-            if len(member.sent) >= _HELD:
+            if len(member.sent) >= HELD:
                 return
             order = self._orders.popleft()
             starts = [self._place(vector) for vector in order.starts]
@@ -321,7 +321,7 @@ class ProcessPool(Pool):
         for i, sent in enumerate(held):
             if i == 0:
                 self._attempts[sent.order] = self._attempts.get(sent.order, 0) + 1
-            if self._attempts.get(sent.order, 0) >= _ATTEMPTS:
+            if self._attempts.get(sent.order, 0) >= ATTEMPTS:
                 self._attempts.pop(sent.order)
                 code = member.process.exitcode
                 self._finish(sent, None, f"the worker process died twice at this task (exit code {code})")

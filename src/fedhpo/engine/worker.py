@@ -54,7 +54,7 @@ def main(
     """Receive tasks until the parent goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where it could not be blocked
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _keep_freed_memory()
+    keep_freed_memory()
     try:
         import torch
 
@@ -95,7 +95,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Keep glibc from giving memory back after every batch: page faults cost up to 1.4x on an LSTM."""
     trim_threshold, mmap_threshold = -1, -3
     with contextlib.suppress(OSError, AttributeError):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedhpo.evaluation.objective import Score
-from fedhpo.federation.protocol import Scores
+from fedhpo.federation.protocol import RoundReport, Scores
 
 if TYPE_CHECKING:
     from fedhpo.search import Search, Trial
@@ -25,6 +25,9 @@ class Channel(Protocol):
 
     def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """The best `count` trials of a rung."""
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """Let the policies of trials learn from the rounds that these had."""
 
     def to_dict(self) -> dict[str, Any] | None:
         """For result.json: how scores were kept private; None where they were not."""
@@ -48,6 +51,11 @@ class OpenChannel:
     def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """By the latest score."""
         return best_first(rung)[:count]
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """From what each client said."""
+        for trial, report in rounds:
+            trial.policy.learn(report)
 
     def to_dict(self) -> None:
         """Not private."""

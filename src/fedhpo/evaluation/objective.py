@@ -45,8 +45,9 @@ class Objective:
     """The metric to optimise, over clients.
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
-    models that must serve everybody. `weighting` is "size" (a client counts by its number of rows) or
-    "uniform". `direction` follows from the metric; whoever states it ("maximize", "minimize") is checked.
+    models that must serve everybody; or "worst": the one client that is worst off. `weighting` is "size" (a
+    client counts by its number of rows) or "uniform". `direction` follows from the metric; whoever states
+    it ("maximize", "minimize") is checked.
 
     >>> Objective("error").maximise
     False
@@ -64,8 +65,8 @@ class Objective:
         natural = "maximize" if self.maximise else "minimize"
         if self.direction not in (None, natural):
             raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
-        if self.over not in ("mean", "tail"):
-            raise unknown_name("objective over clients", self.over, ["mean", "tail"])
+        if self.over not in ("mean", "tail", "worst"):
+            raise unknown_name("objective over clients", self.over, ["mean", "tail", "worst"])
         if not 0 < self.tail <= 1:
             raise InputError(f"tail must be a share in (0, 1], not {self.tail!r}")
         if self.weighting not in ("size", "uniform"):
@@ -102,10 +103,12 @@ class Objective:
         return values[known], weights[known]
 
     def _chosen(self, values: Floats, weights: Floats) -> NDArray[np.int64]:
-        """Which clients count: all, or the worst off, whose weights make up the share `tail`."""
+        """Which clients count: all, the worst off, whose weights make up the share `tail`, or the worst."""
         if self.over == "mean":
             return np.arange(len(values))
         worst_first = np.argsort(values if self.maximise else -values, kind="stable")
+        if self.over == "worst":
+            return worst_first[:1]
         reached = np.cumsum(weights[worst_first]) / weights.sum()
         return worst_first[: int(np.searchsorted(reached, self.tail) + 1)]
 
@@ -140,9 +143,9 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
 
     The clients are taken as a sample of those the model will serve, so the error is not 0 even where
     all clients of the federation were asked. A gain is positive where `better` is better. For a tail
-    objective the gain is the difference of the two tails, and its error is not known (NaN).
+    objective the gain is the difference of the two tails, and its error is not known (NaN); so for the worst.
     """
-    if objective.over == "tail":
+    if objective.over != "mean":
         first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))
         return second - first, math.nan, len(better.clients)
     _, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)

@@ -29,9 +29,13 @@ class Privacy:
     - `"permute-and-flip"` and `"repeated"` choose from a rung with less noise, or noise of another kind;
       see `fedhpo.evaluation.selection`.
 
-    `evaluations` is the number of releases to plan for: scores, or rungs from which some trials are chosen.
-    If it is left out, it is counted by going through the method without training. The release that would
-    overspend is refused.
+    FedEx learns from noisy sums by arm, whatever the mechanism: a client's score in a round is part of one of
+    them, and epsilon composes over the rounds that one client takes part in; see
+    `fedhpo.evaluation.private_rounds`. Other methods that learn from scores inside rounds are refused.
+
+    `evaluations` is the number of releases to plan for: scores, or rungs from which some trials are chosen,
+    and the rounds in which one client is heard. If it is left out, it is counted by going through the
+    method without training. The release that would overspend is refused.
 
     `release = "simulated"` draws noise from the run's seeded generator: repeatable, and no protection for
     real people. `"exact"` draws by OpenDP on a grid of whole numbers, safe against attacks on floating

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,11 @@ from fedhpo.evaluation.evaluator import Evaluator
 from fedhpo.evaluation.noise import ExactNoise, Noise, SeededNoise
 from fedhpo.evaluation.objective import Objective, Score
 from fedhpo.evaluation.privacy import Privacy
+from fedhpo.evaluation.private_rounds import RoundReleases
 from fedhpo.evaluation.selection import SELECTIONS
-from fedhpo.federation.protocol import Cost, Floats, Scores
+from fedhpo.federation.protocol import Cost, Floats, RoundReport, Scores
+from fedhpo.federation.recorded import Charged
+from fedhpo.policies.sums import SumsState
 
 if TYPE_CHECKING:
     from fedhpo.search import Search, Trial
@@ -31,24 +34,28 @@ if TYPE_CHECKING:
 KEPT, DROPPED = 0.0, 1.0
 
 
-def channel_of(evaluator: Evaluator, releases: int | None = None) -> Channel:
-    """The channel of an evaluator; a private one splits its budget over so many releases."""
+def channel_of(evaluator: Evaluator, releases: int | None = None, most: int | None = None) -> Channel:
+    """The channel of an evaluator; a private one splits its budget over so many releases.
+
+    Of these, `most` may look at one client inside its rounds; any number if that is left out.
+    """
     privacy = evaluator.privacy
     if privacy is None:
         return OpenChannel()
     kind = ValueChannel if privacy.releases_values else ChoiceChannel
-    return kind(privacy, releases if releases is not None else privacy.evaluations)
+    return kind(privacy, releases if releases is not None else privacy.evaluations, most)
 
 
 class PrivateChannel:
     """What both kinds share: the part of the budget that a release costs, and the noise."""
 
-    def __init__(self, privacy: Privacy, releases: int | None) -> None:
+    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
         self.privacy = privacy
         self.releases = releases
         #: Of one release, by the accounting; what the ledger is charged is always the even part.
         self.epsilon_each = math.nan if releases is None else epsilon_each(privacy, releases)
         self._exact = ExactNoise() if privacy.release == "exact" else None
+        self.rounds = RoundReleases(most if most is not None else releases or 0)
 
     def charge(self, releases: int) -> float:
         """What so many releases cost."""
@@ -74,10 +81,28 @@ class PrivateChannel:
         ]
         return enough, [len(found) for found in values], sum((scores.cost for scores in asked), Cost())
 
+    def noisy_mean(self, scores: Floats, noise: Noise) -> tuple[float, float]:
+        """The mean of scores in [0, 1] with Laplace noise, and the scale of that noise."""
+        scale = noise.sensitivity(len(scores)) / self.epsilon_each
+        noisy = noise.laplace(np.array([noise.mean(scores)]), scale)[0]
+        return float(noisy * noise.unit), scale * noise.unit
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """From noisy sums, where a policy learns from scores; see `fedhpo.evaluation.private_rounds`."""
+        paid = []
+        for trial, report in rounds:
+            if isinstance(trial.policy, SumsState):
+                paid.append((trial, report))
+            else:
+                trial.policy.learn(report)  # which has no scores
+        if paid:
+            self.rounds.learn(self, search, paid)
+
     def to_dict(self) -> dict[str, Any]:
         """The settings, what was planned, and where the noise comes from."""
         settings = self.privacy.to_dict() | {"evaluations": self.releases, "epsilon_each": self.epsilon_each}
-        return settings | {"noise": ExactNoise.name if self._exact else SeededNoise.name}
+        settings |= {"noise": ExactNoise.name if self._exact else SeededNoise.name}
+        return settings | {"rounds": self.rounds.to_dict() if self.rounds.looks else None}
 
 
 class ValueChannel(PrivateChannel):
@@ -88,7 +113,6 @@ class ValueChannel(PrivateChannel):
     ) -> list[tuple[Score, Scores | None]]:
         """A noisy score of each trial; all of them are paid at once, or refused."""
         answer = self.release(search, trials, number)
-        search.ledger.charge(Cost(**answer["cost"]))
         population = len(search.federation.validation_clients)
         released = zip(answer["values"], answer["scales"], answer["replies"], strict=True)
         return [
@@ -99,7 +123,7 @@ class ValueChannel(PrivateChannel):
     def release(self, search: Search, trials: Sequence[Trial], number: int) -> dict[str, Any]:
         """What the record keeps of it."""
 
-        def draw() -> dict[str, Any]:
+        def draw() -> Charged:
             scores, replies, cost = self.ask(search, trials, "evaluate", number)
             noise = self.noise(search, number)
             values, scales = [], []
@@ -107,19 +131,14 @@ class ValueChannel(PrivateChannel):
                 value, scale = (None, None) if own is None else self.noisy_mean(own, noise)
                 values.append(value)
                 scales.append(scale)
-            return {"values": values, "replies": replies, "scales": scales, "cost": asdict(cost)}
+            released = {"metric": search.objective.metric, "values": values, "replies": replies}
+            return Charged(released | {"scales": scales}, cost)
 
         key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]}
         answer: dict[str, Any] = search.federation.decide(
             "release", key, draw, epsilon=self.charge(len(trials))
         )
         return answer
-
-    def noisy_mean(self, scores: Floats, noise: Noise) -> tuple[float, float]:
-        """The mean of scores in [0, 1] with Laplace noise, and the scale of that noise."""
-        scale = noise.sensitivity(len(scores)) / self.epsilon_each
-        noisy = noise.laplace(np.array([noise.mean(scores)]), scale)[0]
-        return float(noisy * noise.unit), scale * noise.unit
 
     def _score(
         self, objective: Objective, found: tuple[float | None, float, int], round: int, population: int
@@ -145,8 +164,8 @@ class ValueChannel(PrivateChannel):
 class ChoiceChannel(PrivateChannel):
     """No score is released, only which trials of a rung are best; clients are asked when it is chosen."""
 
-    def __init__(self, privacy: Privacy, releases: int | None) -> None:
-        super().__init__(privacy, releases)
+    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
+        super().__init__(privacy, releases, most)
         self._choices = 0
         self._beaten: dict[tuple[int, int], set[tuple[int, int]]] = {}
 
@@ -166,7 +185,6 @@ class ChoiceChannel(PrivateChannel):
         if count == 1 and (known := self._known(able)) is not None:
             return [known]
         answer = self.release(search, able, count)
-        search.ledger.charge(Cost(**answer["cost"]))
         self._choices += 1
         kept = [trial for trial in able if trial.number in answer["kept"]]
         for trial in able:
@@ -185,7 +203,7 @@ class ChoiceChannel(PrivateChannel):
     def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
         """What the record keeps of it."""
 
-        def draw() -> dict[str, Any]:
+        def draw() -> Charged:
             scores, replies, cost = self.ask(search, rung, "choose", self._choices)
             able = [place for place, own in enumerate(scores) if own is not None]
             kept = able[:count]
@@ -199,7 +217,7 @@ class ChoiceChannel(PrivateChannel):
             # Too few replies for enough trials: those before, in their order, so that the method can go on.
             others = [place for place in range(len(rung)) if place not in kept]
             kept = sorted([*kept, *others[: count - len(kept)]])
-            return {"kept": [rung[place].number for place in kept], "cost": asdict(cost)}
+            return Charged({"kept": [rung[place].number for place in kept]}, cost)
 
         key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
         answer: dict[str, Any] = search.federation.decide("choose", key, draw, epsilon=self.charge(1))

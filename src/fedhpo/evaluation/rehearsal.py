@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedhpo.config import Config
 from fedhpo.errors import FedhpoError, InputError
-from fedhpo.evaluation.private import ChoiceChannel, ValueChannel
+from fedhpo.evaluation.private import ChoiceChannel, PrivateChannel, ValueChannel
 from fedhpo.federation.protocol import Cost, Ints
+from fedhpo.policies.sums import SumsState
 from fedhpo.run import Budget, Ledger
 from fedhpo.search import Event, Search, Trial
 
@@ -35,15 +36,22 @@ class Rehearsed(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """Releases, and the trials that are started for them."""
+    """Releases, the trials that are started for them, and how often one client is looked at in rounds."""
 
     releases: int
     trials: int
+    looks: int = 0
 
 
-def rehearse(method: Rehearsed, search: Search, validation_clients: Ints) -> Plan:
-    """The releases that a method asks for if all goes well."""
-    rehearsal = _Rehearsal(search, validation_clients)
+def rehearse(
+    method: Rehearsed, search: Search, validation_clients: Ints, train_clients: Ints | None = None
+) -> Plan:
+    """The releases that a method asks for if all goes well.
+
+    Which trials a method drops decides which cohorts there will be. So of looks inside rounds this is what
+    they come to if the first trials are kept, which is exact where none are dropped.
+    """
+    rehearsal = _Rehearsal(search, validation_clients, train_clients)
     try:
         method.run(rehearsal)
     except FedhpoError:
@@ -54,7 +62,7 @@ def rehearse(method: Rehearsed, search: Search, validation_clients: Ints) -> Pla
         ) from error
     channel = rehearsal.channel
     assert isinstance(channel, _CountedValues | _CountedChoices)
-    return Plan(channel.counted, len(rehearsal.trials))
+    return Plan(channel.counted, len(rehearsal.trials), channel.rounds.looks)
 
 
 class _CountedValues(ValueChannel):
@@ -63,7 +71,7 @@ class _CountedValues(ValueChannel):
     def release(self, search: Search, trials: Sequence[Trial], number: int) -> dict[str, Any]:
         self.counted += len(trials)
         same = [1] * len(trials)
-        return {"values": same, "replies": same, "scales": same, "cost": asdict(Cost())}
+        return {"values": same, "replies": same, "scales": same}
 
 
 class _CountedChoices(ChoiceChannel):
@@ -71,19 +79,20 @@ class _CountedChoices(ChoiceChannel):
 
     def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
         self.counted += 1
-        return {"kept": [trial.number for trial in rung[:count]], "cost": asdict(Cost())}
+        return {"kept": [trial.number for trial in rung[:count]]}
 
 
 class _Rehearsal(Search):
     """The search as it will begin, on a stage without clients."""
 
-    def __init__(self, search: Search, validation_clients: Ints) -> None:
+    def __init__(self, search: Search, validation_clients: Ints, train_clients: Ints | None) -> None:
         # Containers are copied: what is rehearsed must leave no trace in the search itself.
         kept = {key: copy(v) if isinstance(v, list | dict | set) else v for key, v in vars(search).items()}
         vars(self).update(kept)
         self.trials = []
         self._on_event = _unheard
-        self.federation = _Stage(search.total, validation_clients)  # type: ignore[assignment]
+        clients = validation_clients if train_clients is None else train_clients
+        self.federation = _Stage(search.total, validation_clients, clients)  # type: ignore[assignment]
         privacy = search.evaluator.privacy
         assert privacy is not None
         self.channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None)
@@ -93,6 +102,9 @@ class _Rehearsal(Search):
 
     def round(self, trials: Sequence[Trial]) -> None:
         for trial in trials:
+            if isinstance(trial.policy, SumsState) and isinstance(self.channel, PrivateChannel):
+                looks = trial.policy.looks if trial.round == 0 else 1  # the first has a baseline of its own
+                self.channel.rounds.plan(self.members(trial, 0)[0], looks)
             trial.round += 1
         self.ledger.charge(Cost(rounds=len(trials)))
 
@@ -102,9 +114,10 @@ class _Stage:
 
     replaying = False
 
-    def __init__(self, total: int, validation_clients: Ints) -> None:
+    def __init__(self, total: int, validation_clients: Ints, train_clients: Ints) -> None:
         self.ledger = Ledger(Budget(rounds=total))
         self.validation_clients = validation_clients
+        self.train_clients = train_clients
         self.trials: list[int] = []
 
     def start(self, trial: int, model: object, seed: int) -> None:

@@ -41,24 +41,34 @@ def private_objective(objective: Objective, federation: Federation) -> Objective
     return replace(objective, weighting="uniform")
 
 
-def plan_private(search: Search, method: Rehearsed, validation_clients: Ints, baseline: bool) -> None:
-    """Split the search's epsilon over the releases that the method will ask for."""
+def plan_private(
+    search: Search,
+    method: Rehearsed,
+    validation_clients: Ints,
+    baseline: bool,
+    train_clients: Ints | None = None,
+) -> None:
+    """Split the search's epsilon over the releases that the method will ask for.
+
+    A release inside a round looks at its cohort only: what counts is how often one client is looked at.
+    """
     from fedhpo.evaluation.rehearsal import Plan, rehearse
 
     privacy = search.evaluator.privacy
     assert privacy is not None
     given = privacy.evaluations
     try:
-        plan = rehearse(method, search, validation_clients)
+        plan = rehearse(method, search, validation_clients, train_clients)
     except InputError:
         if given is None:
             raise
         plan = Plan(0, 0)
     # The comparison with trial 0 at the end scores both once more.
-    planned = plan.releases + (2 if baseline and privacy.releases_values else 0)
+    planned = plan.releases + (2 if baseline and privacy.releases_values else 0) + plan.looks
     if given is not None and given < planned:
         raise InputError(
             f"privacy.evaluations = {given}: must be at least {planned}, as {method.name} plans that many"
         )
-    search.channel = channel_of(search.evaluator, given or max(planned, 1))
+    looks = plan.looks + (0 if given is None else given - planned)
+    search.channel = channel_of(search.evaluator, given or max(planned, 1), looks)
     search.most_trials = plan.trials or None

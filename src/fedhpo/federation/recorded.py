@@ -59,6 +59,14 @@ class Progress:
     replayed: bool
 
 
+@dataclass(frozen=True)
+class Charged:
+    """What a decision came to, and what it took to come to it."""
+
+    value: Any
+    cost: Cost
+
+
 class RecordedFederation(Federation):
     """`inner`, with every call recorded; trials that `inner` still holds from before are stopped.
 
@@ -96,6 +104,7 @@ class RecordedFederation(Federation):
         self._checkpoints = Checkpoints(record.directory / "checkpoints")
         self._files = record.files()
         self._joined = False  # whether `inner` stands where the method stands
+        self._in_one_piece = False  # whether what is being done must not be cut by a checkpoint
         self._whole = True  # False once a call was interrupted: the trials may then be anywhere
         self._trials: set[int] = set()
         self._changed: set[int] = set()  # since their file was written
@@ -239,10 +248,11 @@ class RecordedFederation(Federation):
     def decide(self, kind: str, key: Any, compute: Callable[[], Any], *, epsilon: float = 0.0) -> Any:
         """What `compute` returns, JSON-able: computed once, then served from the record for ever.
 
-        `key` is what the decision was asked with, and must be the same on replay. `compute` is then not
-        called: it must not draw from a generator that is used again later, but from one of its own.
-        A private release states its `epsilon`: it is charged, on disk, before `compute` draws anything,
-        and is refused with a `BudgetError` if the budget does not hold it.
+        A `compute` that asks clients returns it as `Charged`, with what that cost. `key` is what the decision
+        was asked with, and must be the same on replay. `compute` is then not called: it must not draw from a
+        generator that is used again later, but from one of its own. A private release states its `epsilon`:
+        it is charged, on disk, before `compute` draws anything, and is refused with a `BudgetError` if the
+        budget does not hold it.
         """
         kind, call = f"decide {kind}", canonical(key)
         event = self.record.expect(kind, call)
@@ -253,8 +263,8 @@ class RecordedFederation(Federation):
                 number = self.record.append(kind, call, epsilon=epsilon)
                 event = Event(number, kind, call, None, epsilon=epsilon)
             else:
-                value = canonical(compute())
-                self._append(kind, call, value, Cost())
+                value, cost = _charged(compute())
+                self._append(kind, call, value, cost)
                 return self._told(kind, [json.loads(value)], replayed=False)[0]
             replayed = False
         else:
@@ -262,11 +272,26 @@ class RecordedFederation(Federation):
         self.ledger.charge(event.cost, seconds=event.seconds, epsilon=event.epsilon)
         found = event.result
         if found is None:  # charged, but never drawn
-            found = canonical(compute())
-            self.record.settle(event.number, found)
+            found, cost = _charged(compute())
+            self.ledger.charge(cost)
+            self.record.settle(event.number, found, cost)
         return self._told(kind, [json.loads(found)], replayed=replayed)[0]
 
     # Checkpoints
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """No checkpoint in here, where rounds can be repeated: who is stopped in it does all of it again."""
+        self._in_one_piece = True
+        try:
+            yield
+        finally:
+            self._in_one_piece = False
+        self._checkpoint_if_due()
+
+    def _checkpoint_if_due(self) -> None:
+        if self._repeatable and self._joined and not self._in_one_piece and self._due():
+            self.checkpoint()
 
     def checkpoint(self) -> bool:
         """Write all trials that changed, so that a resumed run goes on from here.
@@ -360,8 +385,7 @@ class RecordedFederation(Federation):
                 self._does_not_repeat(event)
             self.ledger.charge(event.cost, seconds=event.seconds)
             items = recorded
-        if self._repeatable and self._due():
-            self.checkpoint()
+        self._checkpoint_if_due()
         return self._told(kind, items, replayed=event is not None)
 
     def _append(self, kind: str, call: bytes, result: bytes, cost: Cost) -> None:
@@ -440,6 +464,13 @@ class RecordedFederation(Federation):
         except BaseException:
             self._whole = False
             raise
+
+
+def _charged(computed: Any) -> tuple[bytes, Cost]:
+    """A decision as it goes into the record, and its cost."""
+    if isinstance(computed, Charged):
+        return canonical(computed.value), computed.cost
+    return canonical(computed), Cost()
 
 
 def _work_call(work: Work) -> dict[str, Any]:

@@ -30,8 +30,9 @@ def simulate(
     device: str = "cpu",
     stacking: bool = True,
     missing: float = 0.0,
+    ray: str | None = None,
 ) -> SimulatedFederation:
-    """A federation on this machine.
+    """A federation on this machine, or on those of a Ray cluster.
 
     Parameters
     ----------
@@ -61,6 +62,9 @@ def simulate(
         Whether trainings of tiny models may be stacked.
     missing
         The probability that a client does not reply in a round.
+    ray
+        The address of a Ray cluster that trains, "auto" for one that was started on this machine;
+        `workers` are then the cluster's, by default one for each of its cores.
 
     Examples
     --------
@@ -74,11 +78,15 @@ def simulate(
     if not isinstance(data, FederatedData):
         data = from_clients(data)
     setup = Setup(model_factory(model, data), data, loss, train, device)
-    return SimulatedFederation(
-        setup,
-        server=server,
-        aggregation=Aggregation(weighting, aggregation, trim, clip_norm),
-        workers=workers,
-        stacking=stacking,
-        missing=missing,
-    )
+    settings: dict[str, Any] = {
+        "server": server,
+        "aggregation": Aggregation(weighting, aggregation, trim, clip_norm),
+        "workers": workers,
+        "stacking": stacking,
+        "missing": missing,
+    }
+    if ray is not None:
+        from fedhpo.federation.ray import RayFederation
+
+        return RayFederation(setup, ray, **settings)
+    return SimulatedFederation(setup, **settings)

@@ -19,16 +19,19 @@ from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local, parse
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, cores, hire, refuse_in_worker
+from fedhpo.engine.reply import discreet
 from fedhpo.engine.server import OPTIMISERS, Aggregation, FedAvg, server_optimiser
 from fedhpo.engine.stacked import can_stack
 from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation import protocol
 from fedhpo.federation.fine_tune import FineTune
+from fedhpo.federation.local_search import LocalSearch
 from fedhpo.federation.protocol import (
     AFTER,
     BEFORE,
     Answer,
+    ClientSide,
     Cost,
     Federation,
     Ints,
@@ -41,6 +44,8 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
+from fedhpo.federation.simulated_search import search_clients
+from fedhpo.run.canonical import canonical
 
 SPLITS = get_args(SplitName)
 #: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
@@ -274,9 +279,13 @@ class SimulatedFederation(Federation):
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
         self._trials[work.trial] = replace(trial, calls=trial.calls + 1)
+        results, rule_bytes = gathered.results, 0
+        if isinstance(work.client, ClientSide):  # the rule goes out with the model, what it looked at stays
+            results = [discreet(result, self._aggregation) for result in results]
+            rule_bytes = len(canonical(work.client.to_dict()))
 
         def column(name: str, kind: type) -> NDArray[Any]:
-            return np.array([getattr(result, name) for result in gathered.results], kind)
+            return np.array([getattr(result, name) for result in results], kind)
 
         return RoundReport(
             work.trial,
@@ -294,9 +303,9 @@ class SimulatedFederation(Federation):
             Cost(
                 rounds=1,
                 client_rounds=len(work.cohort),
-                bytes_down=4 * size * len(work.cohort),
+                bytes_down=(4 * size + rule_bytes) * len(work.cohort),
                 bytes_up=4 * size * replies,
-                samples=sum(result.samples for result in gathered.results),
+                samples=sum(result.samples for result in results),
             ),
         )
 
@@ -373,8 +382,12 @@ class SimulatedFederation(Federation):
         return chosen
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        if isinstance(task, LocalSearch):
+            chosen = [int(c) for c in self._known_clients(clients)]
+            return search_clients(self._setup, self._workers, task, chosen)
         if not isinstance(task, FineTune):
-            raise InputError(f"a simulated federation answers the query {FineTune.name!r}, not {task.name!r}")
+            known = f"{FineTune.name!r} and {LocalSearch.name!r}"
+            raise InputError(f"a simulated federation answers the queries {known}, not {task.name!r}")
         trial = self._trial(task.trial)
         self._idle(task.trial)
         if self._setup.train is None:
@@ -455,8 +468,11 @@ class SimulatedFederation(Federation):
     @property
     def _workforce(self) -> Pool:
         if self._pool is None:
-            self._pool, self._note = hire(self._setup, self._workers)
+            self._pool, self._note = self._hire()
         return self._pool
+
+    def _hire(self) -> tuple[Pool, str]:
+        return hire(self._setup, self._workers)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -3,6 +3,8 @@
 from fedhpo.methods.exchange import Exchange
 from fedhpo.methods.fedex import FedEx
 from fedhpo.methods.fedpop import FedPop
+from fedhpo.methods.fedtune import FedTune
+from fedhpo.methods.flora import FLoRA
 from fedhpo.methods.method import Method
 from fedhpo.methods.presets import (
     BOHB,
@@ -25,8 +27,10 @@ __all__ = [
     "SHA",
     "TPE",
     "Exchange",
+    "FLoRA",
     "FedEx",
     "FedPop",
+    "FedTune",
     "GridSearch",
     "Hyperband",
     "Method",

@@ -10,6 +10,8 @@ from fedhpo import samplers, schedules
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.methods.fedex import FedEx
 from fedhpo.methods.fedpop import FedPop
+from fedhpo.methods.fedtune import FedTune
+from fedhpo.methods.flora import FLoRA
 from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import Grid, Random
@@ -143,7 +145,8 @@ class BOHB(Method):
 
 
 METHODS: Mapping[str, type[Method]] = {
-    method.name: method for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop)
+    method.name: method
+    for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop, FedTune, FLoRA)
 }
 
 

@@ -8,6 +8,7 @@ from fedhpo.policies.fedpop import FedPopLocal, FedPopState
 from fedhpo.policies.fixed import Fixed
 from fedhpo.policies.landmarks import Landmark
 from fedhpo.policies.learned import LearnedPolicy
+from fedhpo.policies.reference_table import LookUp
 
 __all__ = [
     "ClientPolicy",
@@ -20,6 +21,7 @@ __all__ = [
     "Landmark",
     "LearnedPolicy",
     "LearningState",
+    "LookUp",
     "PolicyState",
     "Preparing",
 ]

@@ -26,6 +26,11 @@ class Baseline:
         self._first, self._gamma = first, gamma
         self._sum = self._count = 0.0
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is no past yet."""
+        return not self._count
+
     def value(self, pretrain: float) -> float | None:
         """The baseline of this round; None if its update is to be skipped."""
         if self._count:

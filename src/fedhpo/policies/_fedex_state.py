@@ -15,9 +15,11 @@ from fedhpo.policies._baseline import Baseline
 from fedhpo.policies._elimination import Elimination
 from fedhpo.policies._scores import member_scores
 from fedhpo.policies._steps import Steps
+from fedhpo.policies._unit_scores import Range
 from fedhpo.policies.fedex_settings import FedExSettings
 from fedhpo.policies.landmarks import Landmark, in_order
 from fedhpo.policies.learned import LearnedPolicy, softmax
+from fedhpo.policies.sums import GroupScores
 
 
 class FedExState:
@@ -94,21 +96,66 @@ class FedExState:
             arms = drawn[scores.members]
             if baseline is not None:
                 gains = scores.values - baseline
-                self._update(arms, gains, scores.size, chances)
+                sums: Floats = np.bincount(arms, scores.size * gains, len(self.arms)).astype(np.float64)
+                self._update(sums, scores.size.sum(), chances)
                 self._elimination.see(arms, gains)
             self._baseline.add(scores.mean)
         self._note(report.round, drawn.tolist())
 
-    def _update(self, arms: NDArray[np.intp], gains: Floats, size: Floats, chances: Floats) -> None:
+    def _update(self, sums: Floats, size: float, chances: Floats) -> None:
         """Algorithm 2, lines 13 to 15: an unbiased gradient, and a step along it in log theta."""
-        sums = np.bincount(arms, size * gains, len(self.arms))
-        gradient = np.divide(sums, chances * size.sum(), out=np.zeros(len(self.arms)), where=sums != 0)
+        gradient = np.divide(sums, chances * size, out=np.zeros(len(self.arms)), where=sums != 0)
         step = self._steps.size(gradient)
         # With the entropy in the objective, the mirror step has this closed form.
         moved = (self._log_weights - step * gradient) / (1 + step * self._settings.entropy)
         if len(self._landmarks) > 1:
             moved = in_order(moved, self._landmarks)
         self._log_weights = moved - moved.max() - np.log(np.exp(moved - moved.max()).sum())
+
+    # A private round: weights are uniform, and only noisy means by arm are known
+
+    @property
+    def looks(self) -> int:
+        """One for the sums, and one for a first baseline of scores before training."""
+        if self.stopped:  # known from the weights, which were paid for
+            return 0
+        settings = self._settings
+        return (
+            2 if settings.baseline == "pretrain" and not settings.difference and self._baseline.empty else 1
+        )
+
+    def grouped(self, report: RoundReport, members: Sequence[int]) -> GroupScores:
+        """These members' scores in [0, 1], by arm."""
+        assert self._drawn is not None
+        places = list(members)
+        before = self._range.before(report)[places] if self.looks == 2 else None
+        return GroupScores(self._drawn[0][places], self._range.after(report)[places], before)
+
+    def learn_sums(
+        self,
+        report: RoundReport,
+        members: Sequence[int],
+        means: Mapping[int, float],
+        before: float | None,
+    ) -> None:
+        """Move the weights by noisy means of the members' scores; every member counts the same."""
+        if self._drawn is None:
+            raise RuntimeError("learn_sums was called before assign")
+        (drawn, chances), self._drawn = self._drawn, None
+        if means:
+            count = np.bincount(drawn[list(members)], minlength=len(self.arms)).astype(np.float64)
+            scores = np.zeros(len(self.arms))
+            for arm, mean in means.items():
+                scores[arm] = self._range.value(mean)
+            baseline = self._baseline.value(0.0 if before is None else self._range.value(before))
+            if baseline is not None:
+                self._update(count * (scores - baseline), count.sum(), chances)
+            self._baseline.add(float((count * scores).sum() / count.sum()))
+        self._note(report.round, drawn.tolist())
+
+    @property
+    def _range(self) -> Range:
+        return Range(self._settings.metric, self._settings.clip, self._settings.difference)
 
     def _note(self, number: int, drawn: list[int]) -> None:
         log_weights = [round(value, 6) for value in self.log_weights.tolist()]

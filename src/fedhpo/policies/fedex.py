@@ -17,7 +17,7 @@ import numpy as np
 
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
-from fedhpo.errors import unknown_name
+from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND
 from fedhpo.policies._arms import draw_arms
 from fedhpo.policies._fedex_state import FedExState
@@ -28,6 +28,7 @@ from fedhpo.policies.learned import LearnedPolicy
 from fedhpo.space import Space
 
 if TYPE_CHECKING:
+    from fedhpo.evaluation.privacy import Privacy
     from fedhpo.search import Search
 
 
@@ -133,6 +134,28 @@ class FedEx(FedExSettings):
             if name not in known:
                 raise unknown_name("setting of fedex in scope policy", name, known)
         return replace(self, **config.policy)
+
+    def check_private(self, space: Space, privacy: Privacy) -> None:
+        """Refuse settings with which more than noisy sums by arm would be read, or sums without bound."""
+        tuned = [name.removeprefix("policy.") for name in space.names if name.startswith("policy.")]
+        for name in ("metric", "clip", "eliminate"):
+            if name in tuned:
+                raise InputError(
+                    f"privacy: policy.{name} cannot be tuned, as what a score may be hangs on it"
+                )
+        own = self.tuned(space.default())
+        if own.metric == "loss" and own.clip is None:
+            raise InputError("privacy: fedex with metric = 'loss' needs clip, the largest loss that counts")
+        if own.eliminate:
+            raise InputError(
+                f"privacy: eliminate = {own.eliminate:g} reads how single scores spread, which is not "
+                "released: it must be 0"
+            )
+        if own.landmarks and not privacy.releases_values:
+            raise InputError(
+                f"privacy: landmarks = {own.landmarks} are ranked by scores, and mechanism = "
+                f"{privacy.mechanism!r} releases none: use mechanism = 'laplace'"
+            )
 
     # Landmarks
 

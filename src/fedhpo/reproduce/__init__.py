@@ -16,6 +16,9 @@ REPRODUCTIONS = {
     "fedex-critique": "fedhpo.reproduce.fedex_critique",
     "fedex-femnist": "fedhpo.reproduce.fedex_femnist",
     "fedpop": "fedhpo.reproduce.fedpop",
+    "noisy-eval": "fedhpo.reproduce.noisy_eval",
+    "fedtune": "fedhpo.reproduce.fedtune",
+    "flora": "fedhpo.reproduce.flora",
 }
 
 

@@ -15,21 +15,19 @@ which makes truth and accuracy less noisy; in a round clients score on their own
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedhpo.engine.streams import stream
-from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.ranking import kendall_tau, over_rounds
 from fedhpo.evaluation.truth import FILE, Truth, train_alone
 from fedhpo.policies import FedEx, LearnedPolicy
 from fedhpo.reproduce._fedex_settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
-from fedhpo.run import open_read
+from fedhpo.reproduce._runs import OneAtATime, check_asked, each
 from fedhpo.space import Float, Space
 
 if TYPE_CHECKING:
@@ -55,19 +53,22 @@ class Scale:
     batch_size: int
     clients: tuple[int, ...] = (4, 30)
     arms: int = 27
+    shape: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
         """What was run, for the page."""
+        shape = "".join(f", {name} {value}" for name, value in self.shape.items())
         return (
-            f"{self.data}, 1/{self.cut} of it trained on, {self.model}, {self.rounds} rounds, "
+            f"{self.data}, 1/{self.cut} of it trained on, {self.model}{shape}, {self.rounds} rounds, "
             f"{self.arms} arms, B = {' and '.join(map(str, self.clients))}, {self.seeds} seeds, "
             f"batches of {self.batch_size}"
         )
 
 
 SCALES: Mapping[str, Scale] = {
-    "default": Scale("cifar10", "cnn_small", 10, 40, 5, 16),
+    # Sized so that it takes about an hour of two cores, "develop" another half.
+    "default": Scale("cifar10", "cnn_small", 10, 40, 5, 16, shape={"width": 8, "hidden": 64}),
     "paper": Scale("cifar10", "cnn_cifar", 1, 200, 5, 32),
     "smoke": Scale("digits", "mlp", 4, 4, 2, 16, clients=(3, 6), arms=5),
 }
@@ -117,6 +118,7 @@ def space(scale: Scale) -> Space:
             "epochs": 1,
         },
         server={"lr": 1.0},
+        model=dict(scale.shape),
     )
 
 
@@ -147,36 +149,12 @@ def cut(data: FederatedData, clients: int) -> FederatedData:
     ).validate()
 
 
-class Federations:
-    """One federation for each number of clients, made when it is first asked for."""
+def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
+    """The first so many clients of the data as it was cut."""
+    from fedhpo import load, simulate
 
-    def __init__(self, scale: Scale, workers: int | None) -> None:
-        self._scale, self._workers = scale, workers
-        self._made: dict[int, Federation] = {}
-
-    def __getitem__(self, clients: int) -> Federation:
-        if clients not in self._made:
-            from fedhpo import load, simulate
-
-            self.close()  # one at a time: each has its own worker processes
-            data = cut(load(self._scale.data, clients=clients * self._scale.cut), clients)
-            self._made[clients] = simulate(self._scale.model, data, workers=self._workers)
-        return self._made[clients]
-
-    def close(self) -> None:
-        """End their worker processes."""
-        for federation in self._made.values():
-            federation.close()
-        self._made.clear()
-
-
-@contextmanager
-def _federations(scale: Scale, workers: int | None) -> Iterator[Federations]:
-    made = Federations(scale, workers)
-    try:
-        yield made
-    finally:
-        made.close()
+    data = cut(load(scale.data, clients=clients * scale.cut), clients)
+    return simulate(scale.model, data, workers=workers)
 
 
 def run(
@@ -191,27 +169,28 @@ def run(
     """Run what has not been run, judge the claims, and write page and figures into `out`."""
     from fedhpo.reproduce._fedex_page import write
 
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
-    for part in only:
-        if part not in PARTS:
-            raise unknown_name("part", part, PARTS)
+    check_asked(scale, SCALES, only, PARTS)
     size, folder = SCALES[scale], Path(runs) / scale
     # The page always shows all that is there, whatever was asked for this time.
     parts = [part for part in PARTS if part in (only or USUAL) or _is_done(size, part, folder)]
-    with _federations(size, workers) as federations:
+    with OneAtATime[int](lambda clients: federation(size, clients, workers)) as federations:
         truths = {
             (own, clients): _truth(size, own, clients, folder, federations, say)
             for own in dict.fromkeys("develop" if part == "develop" else "plain" for part in parts)
             for clients in size.clients
         }
-        rows = []
-        todo = sorted(cells(size, parts), key=lambda cell: cell.clients)
-        for done, cell in enumerate(todo):
-            truth = truths["develop" if cell.part == "develop" else "plain", cell.clients]
-            facts = _finished(folder / cell.name) or _tune(size, cell, truth, folder, federations)
-            rows.append(measured(cell, facts, truth))
-            say(f"{done + 1} of {len(todo)}: {cell.name}: test accuracy {rows[-1]['accuracy']:.4f}")
+
+        def truth_of(cell: Cell) -> Truth:
+            return truths["develop" if cell.part == "develop" else "plain", cell.clients]
+
+        rows = each(
+            sorted(cells(size, parts), key=lambda cell: cell.clients),
+            folder,
+            lambda cell: _tune(size, cell, truth_of(cell), folder, federations),
+            lambda cell, facts: measured(cell, facts, truth_of(cell)),
+            say,
+            lambda row: f"test accuracy {row['accuracy']:.4f}",
+        )
     found = {
         "scale": scale,
         "setup": size.words,
@@ -229,7 +208,7 @@ def _truth(
     own: str,
     clients: int,
     folder: Path,
-    federations: Federations,
+    federations: OneAtATime[int],
     say: Callable[[str], None],
 ) -> Truth:
     """Each arm trained alone; kept beside the runs."""
@@ -253,38 +232,25 @@ def _is_done(scale: Scale, part: str, folder: Path) -> bool:
     return all((folder / cell.name / "result.json").is_file() for cell in cells(scale, [part]))
 
 
-def _finished(path: Path) -> dict[str, Any] | None:
-    """The result of a cell that is done."""
-    try:
-        with open_read(path) as found:
-            return found.result()
-    except InputError:
-        return None
-
-
 def _tune(
-    scale: Scale, cell: Cell, truth: Truth, folder: Path, federations: Federations
-) -> Mapping[str, Any] | None:
-    """FedEx alone, one trial of full length; None if no update of a round could be used."""
+    scale: Scale, cell: Cell, truth: Truth, folder: Path, federations: OneAtATime[int]
+) -> Mapping[str, Any]:
+    """FedEx alone, one trial of full length."""
     from fedhpo.methods import Tuner
     from fedhpo.schedules import FixedLength
-    from fedhpo.search import TuningError
     from fedhpo.tuning import tune
 
     policy = FedEx(start=arms(scale, cell.part), arms=scale.arms, **_fitting(scale, cell))
-    try:
-        result = tune(
-            federations[cell.clients],
-            space(scale),
-            Tuner(FixedLength(1), policy=policy),
-            rounds=scale.rounds,
-            total=scale.rounds + policy.rounds_before,
-            cohort=cell.clients,
-            seed=cell.seed,
-            run=folder / cell.name,
-        )
-    except TuningError:
-        return None
+    result = tune(
+        federations[cell.clients],
+        space(scale),
+        Tuner(FixedLength(1), policy=policy),
+        rounds=scale.rounds,
+        total=scale.rounds + policy.rounds_before,
+        cohort=cell.clients,
+        seed=cell.seed,
+        run=folder / cell.name,
+    )
     truth.save(folder / cell.name / FILE)
     return result.facts
 

@@ -12,16 +12,14 @@ the three cross-silo sets, CIFAR-10 at 100 clients (Dirichlet 1.0) for ImageNet-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.errors import InputError, unknown_name
 from fedhpo.methods import SHA, FedEx, FedPop, Method, RandomSearch
 from fedhpo.reproduce._fedpop_sets import OPTIMISERS, SEEDS, SETS, Setting
-from fedhpo.run import open_read
+from fedhpo.reproduce._runs import OneAtATime, check_asked, each
 
 if TYPE_CHECKING:
     from fedhpo.federation.protocol import Federation
@@ -91,42 +89,23 @@ def method(cell: Cell, setting: Setting) -> Method:
     return FedPop(population=few, local=cell.tuning != "fedpop-g", exchange=cell.tuning != "fedpop-l")
 
 
-class Federations:
-    """The federation of a set, made when it is first asked for; one at a time."""
-
-    def __init__(self, sets: Mapping[str, Setting], workers: int | None) -> None:
-        self._sets, self._workers = sets, workers
-        self._key: tuple[str, str, bool] | None = None
-        self._made: Federation | None = None
-
-    def of(self, cell: Cell) -> Federation:
-        """The federation that the cell trains in."""
-        from fedhpo import simulate
-        from fedhpo.reproduce._fedpop_curves import pooled
-
-        setting, central = self._sets[cell.set], cell.tuning == "central"
-        key = cell.set, cell.optimiser, central
-        if self._made is None or key != self._key:
-            self.close()
-            data = pooled(setting.load()) if central else setting.load()
-            self._made = simulate(setting.model, data, server=cell.optimiser, workers=self._workers)
-            self._key = key
-        return self._made
-
-    def close(self) -> None:
-        """End its worker processes."""
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+Place = tuple[str, str, bool]  # set, server optimiser, and whether all data is in one place
 
 
-@contextmanager
-def _federations(sets: Mapping[str, Setting], workers: int | None) -> Iterator[Federations]:
-    made = Federations(sets, workers)
-    try:
-        yield made
-    finally:
-        made.close()
+def place(cell: Cell) -> Place:
+    """Where the cell trains; cells of the same place share a federation."""
+    return cell.set, cell.optimiser, cell.tuning == "central"
+
+
+def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -> Federation:
+    """The federation of a place."""
+    from fedhpo import simulate
+    from fedhpo.reproduce._fedpop_curves import pooled
+
+    name, optimiser, central = where
+    setting = sets[name]
+    data = pooled(setting.load()) if central else setting.load()
+    return simulate(setting.model, data, server=optimiser, workers=workers)
 
 
 def run(
@@ -141,19 +120,18 @@ def run(
     """Run what has not been run, judge the claims, and write page and figures into `out`."""
     from fedhpo.reproduce._fedpop_page import write
 
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
-    for part in only:
-        if part not in PARTS:
-            raise unknown_name("part", part, PARTS)
+    check_asked(scale, SCALES, only, PARTS)
     sets, folder = SETS[scale], Path(runs) / scale
     todo = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
-    rows = []
-    with _federations(sets, workers) as federations:
-        for done, cell in enumerate(todo):
-            facts = _finished(folder / cell.name) or _tune(cell, sets[cell.set], folder, federations)
-            rows.append(measured(cell, facts, folder))
-            say(f"{done + 1} of {len(todo)}: {cell.name}: test accuracy {rows[-1]['accuracy']:.2f}%")
+    with OneAtATime[Place](lambda where: federation(sets, where, workers)) as federations:
+        rows = each(
+            todo,
+            folder,
+            lambda cell: _tune(cell, sets[cell.set], folder, federations[place(cell)]),
+            lambda cell, facts: measured(cell, facts, folder),
+            say,
+            lambda row: f"test accuracy {row['accuracy']:.2f}%",
+        )
     found = {
         "scale": scale,
         "seeds": SEEDS[scale],
@@ -163,40 +141,27 @@ def run(
     return write(found, None if out is None else Path(out))
 
 
-def _finished(path: Path) -> dict[str, Any] | None:
-    """The result of a cell that is done."""
-    try:
-        with open_read(path) as found:
-            return found.result()
-    except InputError:
-        return None
-
-
-def _tune(cell: Cell, setting: Setting, folder: Path, federations: Federations) -> Mapping[str, Any] | None:
-    """Tune, and go on where it was stopped; None if no trial could be trained."""
+def _tune(cell: Cell, setting: Setting, folder: Path, federation: Federation) -> Mapping[str, Any]:
+    """Tune, and go on where it was stopped."""
     from fedhpo.evaluation import Evaluator
     from fedhpo.reproduce._fedpop_curves import watched
-    from fedhpo.search import TuningError
     from fedhpo.tuning import tune
 
-    federation, central = federations.of(cell), cell.tuning == "central"
+    central = cell.tuning == "central"
     rounds = setting.passes if central else setting.rounds
     folder.mkdir(parents=True, exist_ok=True)
     with watched(federation, folder / f"{cell.name}.curve.jsonl", cell.part == "figure5"):
-        try:
-            return tune(
-                federation,
-                setting.space(cell.optimiser),
-                method(cell, setting),
-                rounds=rounds,
-                total=rounds * setting.population if central else setting.total,
-                cohort=1 if central else setting.cohort,
-                seed=cell.seed,
-                run=folder / cell.name,
-                evaluation=Evaluator(personalised=not central),
-            ).facts
-        except TuningError:
-            return None
+        return tune(
+            federation,
+            setting.space(cell.optimiser),
+            method(cell, setting),
+            rounds=rounds,
+            total=rounds * setting.population if central else setting.total,
+            cohort=1 if central else setting.cohort,
+            seed=cell.seed,
+            run=folder / cell.name,
+            evaluation=Evaluator(personalised=not central),
+        ).facts
 
 
 def measured(cell: Cell, facts: Mapping[str, Any] | None, folder: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from fedhpo.federation.protocol import Cost, RoundReport, Scores, Status
 from fedhpo.run.codec import unpack
 from fedhpo.run.errors import RunError
-from fedhpo.run.record import Record
+from fedhpo.run.record import Event, Record
 
 _REPORTED = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
 _SCORED = ("loss", "accuracy")
@@ -24,7 +24,8 @@ def history(record: Record) -> list[dict[str, Any]]:
 
     A row holds event, kind, trial and round; the split of an evaluation; how many clients were ok,
     failed and missing; means by size of the scores (None where there is none); and what the run had
-    spent when the event was over: costs, epsilon and wall time.
+    spent when the event was over: costs, epsilon and wall time. Of a private evaluation it is the
+    score as it was released, noise and all, and how many replied: more was not told.
     """
     rows = []
     cost, epsilon, seconds = Cost(), 0.0, 0.0
@@ -34,17 +35,36 @@ def history(record: Record) -> list[dict[str, Any]]:
         if event.kind == "fork":  # the target takes over the round clock
             forked = json.loads(event.call)
             rounds[forked["target"]] = rounds.get(forked["source"], 0)
-        if event.kind not in ("round", "done", "evaluate"):
-            continue
-        spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
         try:
-            items: Sequence[RoundReport | Scores] = unpack(event.result or b"")
+            found = _rows(event, rounds)
         except Exception as error:
             raise RunError(f"the record {record.path} is damaged: event {event.number}: {error}") from error
-        for item in items:
-            if isinstance(item, RoundReport):
-                rounds[item.trial] = item.round
-            rows.append({"event": event.number, **_row(item, rounds.get(item.trial, 0)), **spent})
+        spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
+        rows += [{"event": event.number, **row, **spent} for row in found]
+    return rows
+
+
+def _rows(event: Event, rounds: dict[int, int]) -> list[dict[str, Any]]:
+    """What an event tells of trials; `rounds` are their clocks."""
+    if event.kind == "decide release" and event.result is not None:
+        return _released(json.loads(event.call), json.loads(event.result))
+    if event.kind not in ("round", "done", "evaluate"):
+        return []
+    items: Sequence[RoundReport | Scores] = unpack(event.result or b"")
+    rounds.update({item.trial: item.round for item in items if isinstance(item, RoundReport)})
+    return [_row(item, rounds.get(item.trial, 0)) for item in items]
+
+
+def _released(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The noisy means of a private evaluation."""
+    nothing = dict.fromkeys((*(status.name.lower() for status in Status), *_REPORTED, *_SCORED))
+    rows = []
+    for (trial, number), value, replies in zip(
+        asked["trials"], answer["values"], answer["replies"], strict=True
+    ):
+        row = {"kind": "evaluate", "trial": trial, "round": number, "applied": None, "split": "validation"}
+        accuracy = value if value is None or answer["metric"] == "accuracy" else 1 - value
+        rows.append(row | nothing | {"ok": replies, "accuracy": accuracy})
     return rows
 
 

@@ -175,10 +175,12 @@ class Record:
             self._commit(number if reached else None, files)
         return number
 
-    def settle(self, number: int, result: bytes) -> None:
-        """Give an event its result, where it was recorded before that was known."""
+    def settle(self, number: int, result: bytes, cost: Cost | None = None) -> None:
+        """Give an event its result and cost, where it was recorded before they were known."""
+        columns = ", ".join(f"{name} = ?" for name in ("result", *_COSTS))
+        values = (squeeze(result), *vars(cost or Cost()).values(), number)
         with self._trouble("cannot write the record"), self._transaction():
-            self._database.execute("UPDATE events SET result = ? WHERE number = ?", (squeeze(result), number))
+            self._database.execute(f"UPDATE events SET {columns} WHERE number = ?", values)
 
     def move_checkpoint(self, event: int, files: Mapping[int, StateFile]) -> None:
         """From now on a resumed run starts after `event`, with these files of all its trials."""

@@ -32,7 +32,7 @@ RECORD, LOCK, CHECKPOINTS, RESULT, HISTORY = (
     "result.json",
     "history.csv",
 )
-_OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, "study.toml", "study.json"}
+_OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, "study.toml", "study.json", "clients.json"}
 
 
 class Run:
@@ -44,7 +44,7 @@ class Run:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Run.create_or_open(folder.name + "/a", {"seed": 0}, "sha", 1) as run:
-    ...     run.finish({"best": 3})
+    ...     rows = run.finish({"best": 3})
     >>> open_read(folder.name + "/a").status
     'finished'
     >>> Run.create_or_open(folder.name + "/a", {"seed": 1}, "sha", 1)
@@ -201,8 +201,11 @@ class Run:
 
     # How it ends
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Write `result.json` (what is not finite as null) and `history.csv`, then call it finished."""
+    def finish(self, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Write `result.json` (what is not finite as null) and `history.csv`, then call it finished.
+
+        The rows of the history come back.
+        """
         if self.record.position < self.record.last:
             raise ReplayError(
                 f"the method ended after event {self.record.position}, the record goes on to event "
@@ -211,8 +214,10 @@ class Run:
             )
         self.record.flush()
         _write(self.path / RESULT, json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n")
-        _write(self.path / HISTORY, _table(self.history()))
+        rows = self.history()
+        _write(self.path / HISTORY, _table(rows))
         self.record.set(status="finished")
+        return rows
 
     def stop(self, reason: str) -> None:
         """Note that the run stops here, and why; called again, it goes on as though it had not."""

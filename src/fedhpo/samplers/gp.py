@@ -19,11 +19,12 @@ from fedhpo.errors import InputError, unknown_name
 from fedhpo.samplers._acquisition import Acquisition, expected_improvement, noisy_expected_improvement
 from fedhpo.samplers._cube import Cube, Floats
 from fedhpo.samplers._process import Process, fit
+from fedhpo.samplers._refine import refined
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers._untried import finite_size, untried
 from fedhpo.samplers.base import Observation
 from fedhpo.samplers.random import Random
-from fedhpo.space import Choice, Space
+from fedhpo.space import Space
 
 ACQUISITIONS = ("ei", "noisy-ei")
 
@@ -133,23 +134,6 @@ def _maximum(
     # The leaders themselves have nothing to gain; the points around them may.
     centres = np.vstack([points[order], leaders])
     worths = np.concatenate([worth[order], worth[_CANDIDATES:]])
-    for width in _WIDTHS:
-        moved = cube.snap(_moved(cube, np.repeat(centres, _MOVES, axis=0), width, rng))
-        gains = acquisition(moved).reshape(len(centres), _MOVES)
-        best = gains.argmax(axis=1)
-        better = gains.max(axis=1) > worths
-        found = moved.reshape(len(centres), _MOVES, -1)[np.arange(len(centres)), best]
-        centres = np.where(better[:, None], found, centres)
-        worths = np.where(better, gains.max(axis=1), worths)
+    centres, worths = refined(cube, centres, worths, acquisition, _WIDTHS, _MOVES, rng)
     point: Floats = centres[int(np.argmax(worths))]
     return point
-
-
-def _moved(cube: Cube, points: Floats, width: float, rng: np.random.Generator) -> Floats:
-    """Each coordinate moves, or one in three stays; a choice is drawn anew once in ten times."""
-    moved = points + width * rng.normal(size=points.shape) * (rng.random(points.shape) < 2 / 3)
-    for index, axis in enumerate(cube.axes):
-        if isinstance(axis, Choice):
-            anew = rng.random(len(points)) < 0.1
-            moved[:, index] = np.where(anew, rng.random(len(points)), points[:, index])
-    return np.clip(moved, 0.0, 1.0)

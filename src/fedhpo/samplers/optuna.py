@@ -135,7 +135,8 @@ def _trial(optuna: Any, space: Space, config: Config, state: Any, value: float |
 def _distribution(optuna: Any, axis: Hyperparameter) -> Any:
     """Lists go by index, since Optuna's values must be plain."""
     if isinstance(axis, Float):
-        return optuna.distributions.FloatDistribution(axis.low, axis.high, log=axis.log)
+        low, high = _bounds(axis)
+        return optuna.distributions.FloatDistribution(low, high, log=axis.log)
     if isinstance(axis, Int):
         return optuna.distributions.IntDistribution(axis.low, axis.high, log=axis.log)
     if isinstance(axis, Choice):
@@ -143,8 +144,16 @@ def _distribution(optuna: Any, axis: Hyperparameter) -> Any:
     return optuna.distributions.IntDistribution(0, int(axis.count) - 1)
 
 
+def _bounds(axis: Float) -> tuple[float, float]:
+    """The range as Optuna sees it, which knows no logarithm of 1 - value."""
+    return (1 - axis.high, 1 - axis.low) if axis.complement else (axis.low, axis.high)
+
+
 def _inward(axis: Hyperparameter, value: Any) -> Any:
     """Our value as Optuna's."""
+    if isinstance(axis, Float) and axis.complement:
+        low, high = _bounds(axis)
+        return min(high, max(low, 1 - value))
     return value if isinstance(axis, Float | Int) else int(axis.to_unit(value) * axis.count)
 
 
@@ -155,7 +164,8 @@ def _build(space: Space, trial: Any) -> Config:
 def _asked(trial: Any, name: str, axis: Hyperparameter) -> Any:
     """Optuna's value for a hyperparameter, as ours."""
     if isinstance(axis, Float):
-        value = trial.suggest_float(name, axis.low, axis.high, log=axis.log)
+        value = trial.suggest_float(name, *_bounds(axis), log=axis.log)
+        value = min(axis.high, max(axis.low, 1 - value)) if axis.complement else value
         return axis.from_unit(axis.to_unit(value))  # rounded, as all values that a space makes
     if isinstance(axis, Int):
         return trial.suggest_int(name, axis.low, axis.high, log=axis.log)

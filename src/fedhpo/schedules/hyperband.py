@@ -8,6 +8,7 @@ as one full training can be paid.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,9 @@ class Hyperband:
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Bracket by bracket; the best of all trials that were trained to the end."""
-        for planned in cycle(self.brackets(search.rounds)):
+        # Private releases are planned: rounds that failed trials left over must not ask for more of them.
+        private = search.most_trials is not None
+        for planned in self._plan(search, sampler) if private else cycle(self.brackets(search.rounds)):
             bracket = self._paid(planned, _left(search), search, sampler)
             if bracket is None:
                 break
@@ -128,17 +131,22 @@ class Hyperband:
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What all brackets spend together if no trial fails."""
+        planned = list(self._plan(search, sampler))
+        if not planned:
+            raise InputError(
+                f"a total of {search.total} rounds does not pay for one training of {search.rounds}"
+            )
+        return sum(bracket.rounds for bracket in planned)
+
+    def _plan(self, search: Search, sampler: Sampler) -> Iterator[Bracket]:
+        """The brackets that the total pays for if no trial fails."""
         left = search.total
         for planned in cycle(self.brackets(search.rounds)):
             bracket = self._paid(planned, left, search, sampler)
             if bracket is None:
-                break
+                return
             left -= bracket.rounds
-        if left == search.total:
-            raise InputError(
-                f"a total of {search.total} rounds does not pay for one training of {search.rounds}"
-            )
-        return search.total - left
+            yield bracket
 
     def _paid(self, planned: Bracket, left: int, search: Search, sampler: Sampler) -> Bracket | None:
         """The bracket with as many trials as can be paid and told apart; None if not even one can be."""

@@ -17,6 +17,9 @@ DIGITS = 12
 class Float(Hyperparameter):
     """A number from `low` to `high`, both included; uniform, or uniform in the logarithm.
 
+    With `complement` it is the logarithm of 1 - value, for what is told by its distance from 1, such as a
+    decay: `Float(0.99, 0.9999, log=True, complement=True)` is 1 - 10^U(-4, -2).
+
     Values that a space makes are rounded to 12 significant digits (linear scale: to about 12 digits
     of the range). A unit coordinate has no room for more; with it, any such value survives the way to
     the unit cube and back exactly, and is short to read. A user's own finer value is kept as it is
@@ -24,11 +27,14 @@ class Float(Hyperparameter):
 
     >>> Float(1e-4, 1.0, log=True).from_unit(0.5)
     0.01
+    >>> Float(0.99, 0.9999, log=True, complement=True).from_unit(0.5)
+    0.999
     """
 
     low: float
     high: float
     log: bool = False
+    complement: bool = False
     _start: float = field(init=False, compare=False)
     _width: float = field(init=False, compare=False)
     _decimals: int = field(init=False, compare=False)
@@ -39,11 +45,16 @@ class Float(Hyperparameter):
         low = float(number("low", frozen_value("low", self.low)))
         high = float(number("high", frozen_value("high", self.high)))
         flag("log", self.log)
+        flag("complement", self.complement)
         if not low < high:
             raise InputError(f"low must be below high, found low={low}, high={high}")
-        if self.log and low <= 0:
+        if self.complement and not self.log:
+            raise InputError("complement=True needs log=True: else 1 - value is as uniform as the value")
+        if self.complement and high >= 1:
+            raise InputError(f"complement=True needs high below 1, found {high}")
+        if self.log and not self.complement and low <= 0:
             raise InputError(f"log=True needs low above 0, found low={low}")
-        start, end = (math.log(low), math.log(high)) if self.log else (low, high)
+        start, end = self._scaled(low), self._scaled(high)
         # Far from zero, floating point is coarser than the range's twelfth digit.
         step = max((high - low) * 10.0**-DIGITS, max(abs(low), abs(high)) * 1e-14)
         object.__setattr__(self, "low", low)
@@ -71,7 +82,7 @@ class Float(Hyperparameter):
     def to_unit(self, value: Any) -> float:
         if type(value) not in (float, int) or not self.low <= value <= self.high:
             raise self._refused(value)
-        unit = ((math.log(value) if self.log else value) - self._start) / self._width
+        unit = (self._scaled(value) - self._start) / self._width
         return min(1.0, max(0.0, unit))
 
     def from_unit(self, unit: float) -> float:
@@ -79,15 +90,27 @@ class Float(Hyperparameter):
             return self.low
         if unit >= 1:
             return self.high
-        value = self._start + unit * self._width
-        value = self._rounded(math.exp(value) if self.log else value)
+        value = self._rounded(self._unscaled(self._start + unit * self._width))
         # Bounds may have more digits; what rounds like a bound is the bound.
         if value <= self._lowest:
             return self.low
         return self.high if value >= self._highest else value
 
+    def _scaled(self, value: float) -> float:
+        """The value in the sampling scale, which grows with it."""
+        if self.complement:
+            return -math.log1p(-value)
+        return math.log(value) if self.log else value
+
+    def _unscaled(self, scaled: float) -> float:
+        if self.complement:
+            return -math.expm1(-scaled)
+        return math.exp(scaled) if self.log else scaled
+
     def _rounded(self, value: float) -> float:
-        return float(f"{value:.{DIGITS}g}") if self.log else round(value, self._decimals)
+        if self.log and not self.complement:
+            return float(f"{value:.{DIGITS}g}")
+        return round(value, self._decimals)
 
     def grid(self, points: int | None) -> list[Any]:
         if points is None:

@@ -15,12 +15,12 @@ from fedhpo.space._hyperparameter import Hyperparameter
 KINDS: dict[str, type[Hyperparameter]] = {"float": Float, "int": Int, "choice": Choice, "ordinal": Ordinal}
 RANGE = ("low", "high", "log", "default", "when", "type")
 KEYS: dict[str, tuple[str, ...]] = {
-    "float": RANGE,
+    "float": (*RANGE, "complement"),
     "int": RANGE,
     "choice": ("choices", "default", "when", "type"),
     "ordinal": ("values", "choices", "default", "when", "type"),
 }
-ALL_KEYS = ("low", "high", "log", "choices", "values", "value", "default", "when", "type")
+ALL_KEYS = ("low", "high", "log", "complement", "choices", "values", "value", "default", "when", "type")
 
 
 def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
@@ -117,6 +117,8 @@ def _write_one(value: Any) -> Any:
         table = {"type": "float" if isinstance(value, Float) else "int", "low": value.low, "high": value.high}
         if value.log:
             table["log"] = True
+        if isinstance(value, Float) and value.complement:
+            table["complement"] = True
     elif isinstance(value, Ordinal):
         table = {"type": "ordinal", "values": _plain(value.values)}
     else:

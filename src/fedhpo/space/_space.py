@@ -358,6 +358,7 @@ class Space:
         | table | meaning |
         | --- | --- |
         | `{ low = 1e-4, high = 1.0, log = true }` | `Float` |
+        | `{ low = 0.99, high = 0.9999, log = true, complement = true }` | `Float`: the log is of 1 - value |
         | `{ low = 1, high = 5 }` | `Int`: both are written as whole numbers |
         | `{ choices = [8, 16, 32] }` | `Ordinal`: numbers in increasing order |
         | `{ choices = ["svm", "mlp"] }` | `Choice`: anything else |

@@ -11,6 +11,7 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.study.learners import NAMES
 from fedhpo.study.objects import is_own
 from fedhpo.study.sections import Data, Model, Server
 from fedhpo.study.words import shown
@@ -51,7 +52,7 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
         return
     if model.name not in MODELS:
         hint = "; your own is written 'package.module:Name'"
-        raise InputError(f"model.name: {unknown_name('model', model.name, MODELS)}{hint}")
+        raise InputError(f"model.name: {unknown_name('model', model.name, (*MODELS, *NAMES))}{hint}")
     known = hyperparameter_defaults(model.name)
     for where, keys in (("model", model.others), ("space.model", tuned)):
         for key in keys:

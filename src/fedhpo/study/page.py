@@ -14,6 +14,8 @@ from fedhpo.methods import METHODS
 from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Space
 from fedhpo.study.from_dataclass import section_of
+from fedhpo.study.learners import ESTIMATOR, OPTIONS, OPTIONS_OF_ESTIMATOR
+from fedhpo.study.learners import NAMES as LEARNERS
 from fedhpo.study.problems import resolve
 from fedhpo.study.schema import schema
 from fedhpo.study.words import allowed
@@ -55,6 +57,7 @@ def page() -> str:
         _names("`split.kind`", ((name, _about(kind), _fields(kind)) for name, kind in SPLITS.items())),
         *_section(whole, "model"),
         _models(),
+        _learners(),
         *_section(whole, "server"),
         *_section(whole, "space"),
         _space(),
@@ -66,6 +69,7 @@ def page() -> str:
         *_section(whole, "budget"),
         *_section(whole, "proxy"),
         *_section(whole, "proxy", "budget"),
+        *_section(whole, "flower"),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -113,6 +117,20 @@ def _method(name: str, kind: type[Any]) -> list[str]:
 def _models() -> str:
     rows = [[f"`{name}`", _options(hyperparameter_defaults(name))] for name in MODELS]
     return _table(["model", "hyperparameters of its shape, with defaults"], rows)
+
+
+def _learners() -> str:
+    rows = [
+        [f"`{name}`", _options(OPTIONS_OF_ESTIMATOR if name == ESTIMATOR else OPTIONS)] for name in LEARNERS
+    ]
+    return "\n\n".join(
+        [
+            "Or it is a learner, for tabular data: one round is one whole training. An empty `[space]` "
+            "stands for the learner's own. Further keys are fixed arguments of the estimator; `training` is "
+            '`"pooled"` or, of boosted trees, `"collective"`, `scoring` a scorer of scikit-learn.',
+            _table(["learner", "its keys, with defaults"], rows),
+        ]
+    )
 
 
 def _space() -> str:

@@ -10,6 +10,7 @@ from fedhpo.data import DATASETS
 from fedhpo.methods import METHODS
 from fedhpo.models import MODELS
 from fedhpo.study.from_dataclass import section_of
+from fedhpo.study.learners import NAMES
 from fedhpo.study.sections import StudyFile
 
 #: Names of a user's own: `package.module:name`.
@@ -26,7 +27,7 @@ def schema() -> dict[str, Any]:
     found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     found["title"] = "fedhpo study"
     definitions = found["$defs"]
-    for section, names in (("Data", tuple(DATASETS)), ("Model", MODELS)):
+    for section, names in (("Data", tuple(DATASETS)), ("Model", (*MODELS, *NAMES))):
         name = definitions[section]["properties"]["name"]
         name.pop("type")
         name["anyOf"] = [{"enum": list(names)}, {"type": "string", "pattern": OWN}]

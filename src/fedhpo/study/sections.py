@@ -76,6 +76,20 @@ class Server(Section):
     clip_norm: float | None = Field(None, gt=0, description="longest update; longer ones are shortened")
 
 
+class Flower(Section):
+    """How the clients of a Flower app are waited for; other runs do not look at this section."""
+
+    clients: int | None = Field(
+        None, ge=1, description="clients to wait for before the run begins; `budget.cohort` if left out"
+    )
+    patience: float = Field(300.0, gt=0, description="seconds to wait for them")
+    deadline: float = Field(600.0, gt=0, description="seconds that a client has for each task")
+    retries: int = Field(1, ge=0, description="how often a task is sent again after an error that may pass")
+    quorum: int = Field(1, ge=1, description="replies without which a round does not count")
+    message_bytes: int = Field(1 << 26, ge=1, description="bytes of models that one message may hold")
+    most_rows: int = Field(1_000_000, ge=1, description="the most rows that a client may say it has")
+
+
 class SpaceSection(Section):
     """What is tuned, by scope: a table is a hyperparameter, a bare value is fixed."""
 
@@ -144,6 +158,7 @@ class StudyFile(Section):
     space: SpaceSection = Field(description="`[space.client]` and so on")
     budget: Budget = Field(description="`[budget]`")
     server: Server = Field(default_factory=lambda: Server.model_validate({}))
+    flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())
     evaluation: EvaluationSection = Field(default_factory=lambda: EvaluationSection())
     method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; SHA if left out")

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation import Evaluator, Objective
-from fedhpo.methods import METHODS, SHA, Method, ProxySearch, RandomSearch
+from fedhpo.methods import METHODS, SHA, FedTune, Method, ProxySearch, RandomSearch
 from fedhpo.space import Space
 from fedhpo.study.checks import check_clients, check_data, check_model, check_space
 from fedhpo.study.from_dataclass import build
+from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.objects import call_own, import_object, is_own
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
@@ -82,8 +83,11 @@ class Study:
 
     def _check(self) -> None:
         check_data(self.file.data)
-        check_model(self.file.model, self.file.space.model)
-        check_space(self.space, self.file.server)
+        if is_learner(self.file.model):
+            check_learner(self.file, self.space)
+        else:
+            check_model(self.file.model, self.file.space.model)
+            check_space(self.space, self.file.server)
         _ = self.method, self.objective, self.evaluator, self.proxy_study
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
@@ -95,8 +99,8 @@ class Study:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as given, JSON-able, without its name and time limit, which do not change the outcome."""
-        given = {key: value for key, value in self.given.items() if key != "name"}
+        """The study as given, JSON-able, without what changes no search: name, time limit, [flower]."""
+        given = {key: value for key, value in self.given.items() if key not in ("name", "flower")}
         given["budget"] = {key: value for key, value in given["budget"].items() if key != "timeout"}
         return given
 
@@ -119,10 +123,15 @@ class Study:
 
     @cached_property
     def space(self) -> Space:
-        """The space, with the fixed hyperparameters of [model] in its scope `model`."""
+        """The space, with the fixed hyperparameters of [model] in its scope `model`.
+
+        A learner's own where [space] is empty.
+        """
         tables = {scope: table for scope, table in self.given["space"].items() if table}
-        fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
-        if fixed:
+        if is_learner(self.file.model):
+            tables = learner_tables(self.file.model, tables)
+        elif self.file.model.others:
+            fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
             tables["model"] = {**fixed, **tables.get("model", {})}
         try:
             return Space.from_dict(tables)
@@ -133,7 +142,7 @@ class Study:
     @cached_property
     def method(self) -> Method:
         """The method; successive halving if the file names none, proxy search if it has proxy data."""
-        if self.proxy_study is not None:
+        if self.proxy_study is not None and not self._is_fedtune:
             return self._proxy(self.proxy_study, None, ())
         values = dict(self.file.method)
         name = values.pop("name", SHA.name)
@@ -141,7 +150,21 @@ class Study:
             raise InputError(f"method.name = {shown(name)}: must be a string")
         if name not in METHODS:
             raise InputError(f"method.name: {unknown_name('method', name, METHODS)}")
-        return build(METHODS[name], values, "method")
+        found = build(METHODS[name], values, "method")
+        return found if self.proxy_study is None else self._on_proxy_data(found, self.proxy_study, None)
+
+    @property
+    def _is_fedtune(self) -> bool:
+        return self.file.method.get("name") == FedTune.name
+
+    def _on_proxy_data(self, method: Method, study: Study, workers: int | None) -> Method:
+        """FedTune with the proxy set of the study, and simulated clients that train as the study says."""
+        assert isinstance(method, FedTune)
+        if method.table is not None:
+            raise InputError("method.table: leave it out where there is [proxy], or leave out [proxy]")
+        return replace(
+            method, proxy=study.load_data, simulate=lambda data: study.federation(workers, data=data)
+        )
 
     @cached_property
     def proxy_study(self) -> Study | None:
@@ -149,9 +172,12 @@ class Study:
         proxy = self.file.proxy
         if proxy is None:
             return None
-        if self.file.method:
+        if self.file.method and not self._is_fedtune:
             raise InputError("method: leave it out; what searches the proxy data stands in proxy.method")
         given = self.given["proxy"]
+        for key in ("method", "budget") if self._is_fedtune else ():
+            if key in given:
+                raise InputError(f"proxy.{key}: leave it out; how fedtune fills its table stands in [method]")
         budget = {
             key: value for key, value in self.given["budget"].items() if key in ProxyBudget.model_fields
         }
@@ -162,7 +188,7 @@ class Study:
             "data": given["data"],
             "method": {"name": RandomSearch.name, **given.get("method", {})},
             "objective": self.given.get("objective", {}),
-            "budget": {**budget, **given.get("budget", {})},
+            "budget": {**budget, **given.get("budget", {}), **({"cohort": 1} if self._is_fedtune else {})},
         }
         try:
             return Study.from_dict(tables)
@@ -232,13 +258,20 @@ class Study:
         except InputError as error:
             raise self._error("", error) from error
 
-    def federation(self, workers: int | None = None, *, data: FederatedData | None = None) -> Federation:
-        """The simulated federation that the study describes, or the same with other `data`."""
+    def federation(
+        self, workers: int | None = None, *, data: FederatedData | None = None, ray: str | None = None
+    ) -> Federation:
+        """The simulated federation that the study describes, or the same with other `data`.
+
+        `ray` is the address of a Ray cluster that trains, see `fedhpo.simulate`.
+        """
         from fedhpo.federation.simulate import simulate
 
         data, server = self.load_data() if data is None else data, self.file.server
         try:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
+            if is_learner(self.file.model):
+                return learner_federation(self.file.model, data, workers)
             return simulate(
                 self._model(data),
                 data,
@@ -248,6 +281,7 @@ class Study:
                 trim=server.trim,
                 clip_norm=server.clip_norm,
                 workers=workers,
+                ray=ray,
             )
         except InputError as error:
             raise self._error("", error) from error
@@ -282,6 +316,7 @@ class Study:
         run: str | Path | None = None,
         *,
         workers: int | None = None,
+        ray: str | None = None,
         timeout: float | None = None,
         callbacks: Sequence[Any] = (),
         federation: Federation | None = None,
@@ -294,14 +329,14 @@ class Study:
         from fedhpo.tuning import tune
 
         budget, proxy = self.file.budget, self.proxy_study
-        with self.federation(workers) if federation is None else nullcontext(federation) as opened:
+        with self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened:
             try:
                 return tune(
                     opened,
                     self.space,
-                    self.method if proxy is None else self._proxy(proxy, workers, callbacks),
+                    self._method_on(workers, callbacks),
                     rounds=budget.rounds,
-                    total=budget.total if proxy is None else budget.rounds,
+                    total=budget.rounds if proxy is not None or self._is_fedtune else budget.total,
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,
@@ -317,6 +352,14 @@ class Study:
                 if run is not None and str(run) in str(error):  # it is about the run, not the study
                     raise
                 raise self._error("", error) from error
+
+    def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method:
+        """The method; what the server simulates has as many workers as the clients' training."""
+        if self.proxy_study is None:
+            return self.method
+        if self._is_fedtune:
+            return self._on_proxy_data(self.method, self.proxy_study, workers)
+        return self._proxy(self.proxy_study, workers, callbacks)
 
     def _error(self, key: str, error: InputError) -> InputError:
         parts = [str(self.path) if self.path else "", key, str(error)]

@@ -38,7 +38,7 @@ def score_rounds(rounds: int, unit: int | None = None, every: int | None = None)
     """The rounds at which a table's configs are scored: wherever a rung of Hyperband may end.
 
     These are the ends of its rungs, and every multiple of `every`: by default of the second of them (of the
-    first, where there are only two). `unit` is Hyperband's, by default so that there are at most five brackets.
+    first, where there are only two). `unit` is Hyperband's, by default one for at most five brackets.
 
     >>> score_rounds(405)[:4], score_rounds(405)[-1], len(score_rounds(405))
     ([5, 15, 30, 45], 405, 28)

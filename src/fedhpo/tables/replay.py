@@ -14,6 +14,7 @@ from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective
 from fedhpo.federation.protocol import Cost, Ints, Scores
+from fedhpo.federation.recorded import Charged
 from fedhpo.federation.tabular import TabularFederation
 from fedhpo.methods import Method, Tuner, method_of
 from fedhpo.run import Budget, Ledger
@@ -170,7 +171,11 @@ class _Unrecorded:
         if epsilon:
             self.ledger.require(epsilon=epsilon)
             self.ledger.charge(epsilon=epsilon)
-        return compute()
+        computed = compute()
+        if isinstance(computed, Charged):
+            self.ledger.charge(computed.cost)
+            return computed.value
+        return computed
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("a table cannot fork a trial")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fedhpo.report.html import Section
 from fedhpo.report.sections.cost import cost
 from fedhpo.report.sections.curves import curves
+from fedhpo.report.sections.flora import flora
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
 from fedhpo.report.sections.lineage import lineage
@@ -14,6 +15,7 @@ from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.policy import policy, ranking
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
+from fedhpo.report.sections.table import table
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
 
@@ -24,6 +26,8 @@ SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     trials,
     lineage,
     policy,
+    table,
+    flora,
     ranking,
     hyperparameters,
     cost,

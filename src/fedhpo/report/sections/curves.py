@@ -18,7 +18,9 @@ def curves(view: RunView) -> Section | None:
     if view.in_rounds:
         notes.append("Points are evaluations; thin lines are what the cohort of each round saw.")
     objective = view.result["objective"]
-    if objective["over"] != "mean" or objective["weighting"] != "size":
+    if view.result.get("privacy"):
+        notes.append("Scores are shown as they were released, with the noise that keeps them private.")
+    elif objective["over"] != "mean" or objective["weighting"] != "size":
         chosen = f"{objective['over']} over clients, {objective['weighting']} weighting"
         notes.append(f"Curves show the mean over clients by size; trials were selected by: {chosen}.")
     figures = drawn(by_round(view), "curves") + drawn(by_budget([view]), "incumbent")

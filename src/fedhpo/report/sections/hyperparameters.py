@@ -45,7 +45,9 @@ def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     options = table.get("values", table.get("choices"))
     if options:
         return "category", {"categoryorder": "array", "categoryarray": [str(option) for option in options]}
-    return ("log", _decades(table["low"], table["high"])) if table.get("log") else ("linear", {})
+    if table.get("log") and not table.get("complement"):
+        return "log", _decades(table["low"], table["high"])
+    return "linear", {}
 
 
 def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:

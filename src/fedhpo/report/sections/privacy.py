@@ -19,5 +19,10 @@ def privacy(view: RunView) -> Section | None:
         ("noise", found["noise"]),
         ("accounting", found["accounting"]),
     ]
+    if rounds := found.get("rounds"):
+        heard = f"one client in at most {whole(rounds['most'])} of {whole(rounds['planned'])}"
+        rows.insert(
+            2, ("inside rounds", f"noisy sums by arm in {whole(rounds['releases'])} releases; {heard}")
+        )
     covers = f"Epsilon covers {found['covers']}."
     return Section("Privacy", f"{facts(rows)}<p class=note>{text(covers)}</p>")

@@ -1,0 +1,99 @@
+"""Starting worker processes that do not need torch: single-threaded, spawned, and gone with their parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing import connection, get_context, process, resource_tracker
+from typing import Any
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+def spawn(main: Callable[..., None], *arguments: Any) -> tuple[Any, connection.Connection]:
+    """A process that runs `main(pipe, *arguments)`, and the other end of its pipe.
+
+    The user's script is imported there only if the arguments hold something that it defines.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    member = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
+    own = contextlib.nullcontext() if _of_the_script(arguments) else _without_script()
+    with _single_threaded(), _no_interrupts(), own:
+        member.start()
+    theirs.close()
+    return member, ours
+
+
+def _begin(main: Callable[..., None], *arguments: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    main(*arguments)
+
+
+def _end_with_parent() -> None:
+    """End at once when the parent does, however it does, even in the middle of a training."""
+    parent = process.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _of_the_script(arguments: tuple[Any, ...]) -> bool:
+    """Whether the arguments hold something of the main script; what only a start can send cannot be that."""
+    found = b""
+    for argument in arguments:
+        with contextlib.suppress(Exception):
+            found += pickle.dumps(argument)
+    return b"__main__" in found
+
+
+@contextlib.contextmanager
+def _single_threaded() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Start workers with SIGINT blocked, from the first."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # would unblock it again, were it started in here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _without_script() -> Iterator[None]:
+    """Keep workers from importing the main script where they need nothing of it."""
+    facts = vars(sys.modules["__main__"])
+    names: tuple[str, ...] = ("__spec__", "__file__")
+    before = {name: facts.pop(name) for name in names if name in facts}
+    facts["__spec__"] = None
+    try:
+        yield
+    finally:
+        facts.update(before)
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,62 @@
+"""Tuning over real clients, through Flower.
+
+On the server `fedhpo.flower.tune(grid, context, study)` is all that a `ServerApp` has to say; on the client
+`fedhpo.flower.client(app, ...)`, or the messages of `fedhpo.flower.messages` in a `ClientApp` of your own.
+See docs/flower.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
+_HOME = {
+    "Arrays": "fedhpo.flower.models",
+    "FlowerFederation": "fedhpo.flower.federation",
+    "InProcessGrid": "fedhpo.flower.in_process",
+    "Scored": "fedhpo.flower.messages",
+    "Task": "fedhpo.flower.messages",
+    "Trained": "fedhpo.flower.messages",
+    "client": "fedhpo.flower.client_app",
+    "run_in_process": "fedhpo.flower.in_process",
+    "tune": "fedhpo.flower.server_app",
+}
+
+if TYPE_CHECKING:
+    from fedhpo.flower.client_app import client
+    from fedhpo.flower.federation import FlowerFederation
+    from fedhpo.flower.in_process import InProcessGrid, run_in_process
+    from fedhpo.flower.messages import Scored, Task, Trained
+    from fedhpo.flower.models import Arrays
+    from fedhpo.flower.server_app import tune
+
+__all__ = [
+    "Arrays",
+    "FlowerFederation",
+    "InProcessGrid",
+    "Scored",
+    "Task",
+    "Trained",
+    "client",
+    "run_in_process",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fedhpo.flower' has no attribute {name!r}")
+    try:
+        home = importlib.import_module(_HOME[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "flwr":
+            raise
+        from fedhpo.errors import MissingExtraError
+
+        raise MissingExtraError("flwr", "flower") from error
+    return getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

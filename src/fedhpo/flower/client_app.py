@@ -1,0 +1,218 @@
+"""`client`: makes a Flower `ClientApp` understand what the server asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from flwr.app import ArrayRecord, Context, Message
+from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
+
+from fedhpo.errors import FedhpoError, InputError
+from fedhpo.flower import messages
+from fedhpo.flower.arrays import Rejected, decode, encode
+from fedhpo.flower.clients import OWN, SPLITS, Hello
+from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.flower.replies import TaskFailed, TaskMissing
+from fedhpo.flower.rules import rule_of
+
+if TYPE_CHECKING:
+    from fedhpo.study import Study
+
+TrainFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Trained]
+EvaluateFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Scored]
+#: Training labels, and how many classes there are: what a `ClientSide` rule looks at.
+LabelsFunction = Callable[[Context], tuple[NDArray[Any], int | None]]
+#: Answers a query: what was asked, the model if one came with it, the task. Returns JSON, or a pair of that
+#: and what it cost (`evaluations`, `samples`).
+QueryFunction = Callable[[Mapping[str, Any], NamedArrays, Task, Context], Any]
+
+
+def client(
+    app: ClientApp,
+    *,
+    study: Study | str | Path | None = None,
+    data: Callable[[Context], Any] | None = None,
+    device: str = "cpu",
+    tell_sizes: bool = True,
+    train: TrainFunction | None = None,
+    evaluate: EvaluateFunction | None = None,
+    sizes: Callable[[Context], Mapping[str, int]] | None = None,
+    labels: LabelsFunction | None = None,
+    queries: Mapping[str, QueryFunction] | None = None,
+) -> ClientApp:
+    """Register the answers to a tuning server with a Flower `ClientApp`; the app comes back.
+
+    Parameters
+    ----------
+    app
+        The app. Its default `train` and `evaluate` functions are taken, and the queries below.
+    study, data, device
+        Train the study's torch model by fedhpo's own training: on the rows that `data(context)` returns (what
+        `fedhpo.from_clients` takes for one client), or on the part of the study's data that the node's
+        `partition-id` names, on this torch device.
+    tell_sizes
+        With these: whether the server may know how many rows the client has; otherwise only whether it has
+        any, so that every such client weighs the same.
+    train, evaluate
+        Or train with functions of your own: `train(arrays, task, context)` gets the model as named float32
+        arrays and returns a `Trained`, `evaluate(arrays, task, context)` a `Scored`.
+    sizes
+        With these: how many rows the client has, `{"train": 90, "validation": 10, "test": 0}`. Without it the
+        server takes the client to have some to train and some to validate on.
+    labels
+        With these: the client's training labels and the number of classes, for methods that let each client
+        look up its own hyperparameters. They stay here.
+    queries
+        Further queries that this client answers, by name: `function(asked, arrays, task, context)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flwr.clientapp import ClientApp
+    >>> def train(arrays, task, context):
+    ...     return Trained({"w": arrays["w"] + np.float32(task.config["lr"])}, train_size=10)
+    >>> def evaluate(arrays, task, context):
+    ...     return Scored(size=10, loss=float((1 - arrays["w"]) ** 2))
+    >>> app = client(ClientApp(), train=train, evaluate=evaluate)
+
+    >>> import fedhpo.flower as flower
+    >>> model = flower.Arrays(lambda seed: {"w": np.zeros(())})
+    >>> federation = flower.FlowerFederation(flower.InProcessGrid(app, nodes=3), model)
+    >>> federation.start(0, {}, seed=0)
+    >>> from fedhpo import Work
+    >>> [report] = federation.round([Work(0, [0, 1, 2], {"lr": 0.5})])
+    >>> federation.model(0)["w"].tolist()
+    0.5
+    """
+    if (study is None) == (train is None):
+        raise InputError("give either study, or train and evaluate")
+    answers: dict[str, QueryFunction] = {}
+    party: Party
+    if study is not None:
+        from fedhpo.flower.party import StudyParty
+
+        party = StudyParty(study, data, device, tell_sizes)
+        answers = dict(party.queries)
+    elif train is None or evaluate is None:
+        raise InputError("evaluate is missing: without it the server has nothing to select by")
+    else:
+        party = OwnParty(train, evaluate, sizes, labels)
+    answers |= queries or {}
+
+    def hello(message: Message, context: Context) -> Message:
+        return _replied(message, lambda *_: ({"answer": party.hello(context).to_dict()}, {}))
+
+    def on_train(message: Message, context: Context) -> Message:
+        return _replied(message, lambda task, arrays, _: _trained(party.train(arrays, task, context)))
+
+    def on_evaluate(message: Message, context: Context) -> Message:
+        return _replied(message, lambda task, arrays, _: (asdict(party.evaluate(arrays, task, context)), {}))
+
+    def on_query(function: QueryFunction) -> Callable[[Message, Context], Message]:
+        def answer(message: Message, context: Context) -> Message:
+            return _replied(
+                message, lambda task, arrays, asked: _answered(function(asked, arrays, task, context))
+            )
+
+        return answer
+
+    app.train()(on_train)
+    app.evaluate()(on_evaluate)
+    app.query(messages.HELLO)(hello)
+    for name, function in answers.items():
+        app.query(name)(on_query(function))
+    return app
+
+
+class Party(Protocol):
+    """What a client does when it is asked."""
+
+    def hello(self, context: Context) -> Hello:
+        """Who it is."""
+
+    def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
+        """Train a model."""
+
+    def evaluate(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Scored:
+        """Score a model."""
+
+
+@dataclass(frozen=True)
+class OwnParty:
+    """A client with functions of its own."""
+
+    trains: TrainFunction
+    scores: EvaluateFunction
+    sizes: Callable[[Context], Mapping[str, int]] | None
+    labels: LabelsFunction | None
+
+    def hello(self, context: Context) -> Hello:
+        """Who it is, by its node's config."""
+        sizes = {"train": 1, "validation": 1} if self.sizes is None else self.sizes(context)
+        return Hello(*named(context), {split: int(sizes.get(split, 0)) for split in SPLITS}, training=OWN)
+
+    def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
+        """Train by the user's function, after a rule was resolved."""
+        if task.rule is not None:
+            if self.labels is None:
+                raise InputError("the client's app does not say what its labels are: client(..., labels=...)")
+            config = rule_of(task.rule).resolve(*self.labels(context))
+            return replace(
+                self.trains(arrays, replace(task, config=config, rule=None), context), samples=None
+            )
+        return self.trains(arrays, task, context)
+
+    def evaluate(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Scored:
+        """Score by the user's function."""
+        return self.scores(arrays, task, context)
+
+
+def named(context: Context) -> tuple[int | None, str | None]:
+    """The partition id and the name in a node's config."""
+    partition, name = context.node_config.get("partition-id"), context.node_config.get("name")
+    return None if partition is None else int(partition), None if name is None else str(name)
+
+
+def _replied(
+    message: Message, do: Callable[[Task, dict[str, Any], Any], tuple[dict[str, Any], Any]]
+) -> Message:
+    """The reply to all tasks of a message; what fails is told for each by itself."""
+    asked = messages.facts(message)
+    replies, models = [], {}
+    for place, one in enumerate(asked["tasks"]):
+        task = Task.from_dict(one, asked["client"])
+        try:
+            record = messages.arrays_of(message, one["arrays"]) if "arrays" in one else ArrayRecord()
+            reply, arrays = do(task, decode(record), one.get("query"))
+            reply = {"trial": task.trial, **reply}
+            if not all(np.isfinite(array).all() for array in arrays.values()):
+                reply = {"trial": task.trial, "failure": messages.DIVERGED}
+            elif arrays:
+                reply["arrays"] = f"model-{place}"
+                models[f"model-{place}"] = encode(arrays)
+        except TaskMissing as late:
+            reply = {"trial": task.trial, "missing": str(late)}
+        except Exception as error:  # a task that fails is told, it does not take the others with it
+            reply = {"trial": task.trial, "failure": _what(error)}
+        replies.append(reply)
+    return Message(messages.content({"replies": replies}, models), reply_to=message)
+
+
+def _trained(trained: Trained) -> tuple[dict[str, Any], NamedArrays]:
+    facts = {name: value for name, value in vars(trained).items() if name != "arrays" and value is not None}
+    return facts, trained.arrays
+
+
+def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    answer, cost = found if isinstance(found, tuple) else (found, {})
+    return {"answer": answer, "cost": cost}, {}
+
+
+def _what(error: Exception) -> str:
+    told = isinstance(error, FedhpoError | Rejected | TaskFailed)
+    return str(error) if told else f"{type(error).__name__}: {error}"

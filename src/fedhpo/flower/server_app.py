@@ -1,0 +1,77 @@
+"""`tune`: all that a Flower `ServerApp` has to say to tune a study over its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid
+
+from fedhpo.engine.server import Aggregation
+from fedhpo.errors import InputError
+from fedhpo.flower.federation import FlowerFederation
+from fedhpo.result import Result
+from fedhpo.study import Study
+from fedhpo.study.learners import is_learner
+from fedhpo.study.objects import import_object, is_own
+
+#: The key of the run config that names the run's directory.
+RUN_DIRECTORY = "run-dir"
+CLIENTS = "clients.json"
+
+
+def tune(
+    grid: Grid,
+    context: Context,
+    study: Study | str | Path,
+    *,
+    model: Any = None,
+    callbacks: Sequence[Callable[..., Any]] = (),
+) -> Result:
+    """Tune a study over the clients behind `grid`; called again with the same run directory, go on.
+
+    The run's directory is `run-dir` in the app's run config, an absolute path: a `ServerApp` does not run
+    where it was started. Deadline, quorum and the like stand in the study's section `[flower]`. Data and
+    training are the clients' affair. `model` is for models that are none of torch's (`Arrays`).
+    """
+    study = study if isinstance(study, Study) else Study.load(study)
+    directory = run_directory(context.run_config)
+    with federation_of(grid, study, directory, model) as federation:
+        return study.tune(directory, federation=federation, callbacks=callbacks)
+
+
+def run_directory(run_config: Mapping[str, Any]) -> Path:
+    """Where the run is kept.
+
+    >>> run_directory({"run-dir": "runs/mine"})
+    Traceback (most recent call last):
+    ...
+    fedhpo.errors.InputError: run-dir = 'runs/mine' in the run config: must be an absolute path
+    """
+    given = run_config.get(RUN_DIRECTORY)
+    if not isinstance(given, str) or not Path(given).expanduser().is_absolute():
+        raise InputError(f"{RUN_DIRECTORY} = {given!r} in the run config: must be an absolute path")
+    return Path(given).expanduser()
+
+
+def federation_of(
+    grid: Grid, study: Study, directory: Path | None = None, model: Any = None, **options: Any
+) -> FlowerFederation:
+    """The federation that a study describes, behind a grid."""
+    server, name = study.file.server, study.file.model.name
+    if is_learner(study.file.model):
+        raise InputError(f"model.name = {name!r}: learners are trained by `fedhpo tune`, not over Flower")
+    if model is None:
+        model = import_object(name, "model.name") if is_own(name) else name
+    settings = study.file.flower.model_dump(exclude_none=True)
+    settings.setdefault("clients", study.file.budget.cohort)
+    return FlowerFederation(
+        grid,
+        model,
+        server=server.optimiser,
+        aggregation=Aggregation(study._weighting, server.aggregation, server.trim, server.clip_norm),
+        clients_file=None if directory is None else directory / CLIENTS,
+        **(settings | options),
+    )

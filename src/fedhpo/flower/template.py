@@ -1,0 +1,167 @@
+"""A new Flower app that tunes a study: what `fedhpo new flower` writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Template
+
+from fedhpo.errors import InputError
+
+_PYPROJECT = Template("""\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "$name"
+version = "1.0.0"
+description = "Federated hyperparameter optimisation with Flower and fedhpo"
+license = "Apache-2.0"
+dependencies = ["fedhpo[flower]", "flwr>=1.41,<2"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "$package"
+
+[tool.flwr.app.components]
+serverapp = "$package.server_app:app"
+clientapp = "$package.client_app:app"
+
+[tool.flwr.app.config]
+# Where the server keeps the run: an absolute path on its machine. The same path again resumes the run.
+run-dir = "$run"
+""")
+
+_SERVER = '''\
+"""The server: tunes the study over the clients that Flower brings."""
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+import fedhpo.flower
+from fedhpo.report import write_report
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    result = fedhpo.flower.tune(grid, context, Path(__file__).with_name("study.toml"))
+    report = write_report([result.run], result.run / "report.html")
+    print(f"best config: {result.best_config}")
+    print(f"report: {report}")
+'''
+
+_CLIENT = '''\
+"""A client: trains the study's model on its own rows."""
+
+from pathlib import Path
+
+from flwr.clientapp import ClientApp
+
+import fedhpo.flower
+
+# For a first run every node takes its part (partition-id) of the study's own data. Real clients bring their
+# rows: fedhpo.flower.client(..., data=function), where function(context) reads them from this machine.
+app = fedhpo.flower.client(ClientApp(), study=Path(__file__).with_name("study.toml"))
+'''
+
+_MAIN = Template('''\
+"""The whole app in this process, for a first look: python -m $package"""
+
+import tomllib
+from pathlib import Path
+
+from fedhpo.flower import run_in_process
+from $package import client_app, server_app
+
+if __name__ == "__main__":
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    config = project["tool"]["flwr"]["app"]["config"]
+    run_in_process(server_app.app, client_app.app, nodes=10, run_config=config)
+''')
+
+_STUDY = """\
+[data]
+name = "digits"            # needs no download
+clients = 10
+partition = { kind = "dirichlet", alpha = 0.5 }
+[model]
+name = "mlp"
+[space.client]
+lr = { low = 1e-3, high = 1.0, log = true, default = 0.1 }
+momentum = { low = 0.0, high = 0.9, default = 0.0 }
+[space.server]
+lr = { low = 0.5, high = 2.0, log = true, default = 1.0 }
+[method]
+name = "fedex"
+trials = 3
+[budget]
+rounds = 10                # of one final training
+total = 20                 # over all trials
+cohort = 2                 # clients in a round
+[flower]
+clients = 2                # the run begins when so many are there
+deadline = 300.0           # seconds that a client has for a task
+most_rows = 10000          # the most rows that a client may claim
+"""
+
+_README = Template("""\
+# $name
+
+Tunes `$package/study.toml` over the clients of a Flower federation with fedhpo.
+
+```
+pip install -e .
+python -m $package                # ten clients in this process, a first look
+flwr run .                        # Flower's simulation
+flwr run . NAME --stream          # a deployment: see fedhpo's docs/flower.md
+```
+
+The run is kept where `run-dir` in `pyproject.toml` says; the same path again resumes it, another begins anew:
+`flwr run . -c 'run-dir="/somewhere/else"'`.
+""")
+
+
+_IGNORED = """\
+# Flower leaves these out of the bundle that it sends to clients, too.
+runs/
+*.fab
+__pycache__/
+"""
+
+
+def write_app(directory: Path) -> list[Path]:
+    """Write a Flower app to a new directory, named after it; returns the files."""
+    name = directory.name
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise InputError(
+            f"DIRECTORY = {str(directory)!r}: its last part names the app: small letters, digits and single "
+            "hyphens, a letter first"
+        )
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise InputError(f"DIRECTORY = {str(directory)!r}: must be new, or empty")
+    package = name.replace("-", "_")
+    words = {"name": name, "package": package, "run": (directory / "runs" / "first").absolute().as_posix()}
+    files = {
+        "pyproject.toml": _PYPROJECT.substitute(words),
+        "README.md": _README.substitute(words),
+        ".gitignore": _IGNORED,
+        f"{package}/__init__.py": f'"""{name}: tuned with fedhpo over Flower."""\n',
+        f"{package}/__main__.py": _MAIN.substitute(words),
+        f"{package}/server_app.py": _SERVER,
+        f"{package}/client_app.py": _CLIENT,
+        f"{package}/study.toml": _STUDY,
+    }
+    written = []
+    for place, text in files.items():
+        path = directory / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written

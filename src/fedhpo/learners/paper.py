@@ -1,0 +1,91 @@
+"""FLoRA's learners, with the spaces, defaults and fixed values of its appendix D.2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedhpo.errors import unknown_name
+from fedhpo.learners.learner import Algorithms, Learner
+from fedhpo.space import Float, Int, Space
+
+_TREES = Space(
+    client={
+        "max_iter": Int(10, 200, default=100),
+        "learning_rate": Float(1e-3, 1.0, log=True, default=0.1),
+        "min_samples_leaf": Int(1, 40, default=20),
+        # The baseline has 0, which no logarithm reaches: the least there is stands for it.
+        "l2_regularization": Float(1e-4, 1.0, log=True, default=1e-4),
+    }
+)
+_TREES_DEFAULT = {"max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 20, "l2_regularization": 0.0}
+
+#: Histogram-based gradient boosted trees (D.2.1), on features as they are.
+HGB = Learner("hgb", "sklearn.ensemble:HistGradientBoostingClassifier", _TREES, default=_TREES_DEFAULT)
+
+#: Kernel SVM (D.2.2), on features scaled to 0..1.
+SVM = Learner(
+    "svm",
+    "sklearn.svm:SVC",
+    Space(
+        client={
+            "C": Float(0.01, 1000.0, log=True, default=1.0),
+            "gamma": Float(1e-5, 10.0, log=True, default=0.1),
+            "tol": Float(1e-5, 1e-1, log=True, default=1e-3),
+        }
+    ),
+    fixed={"kernel": "rbf", "class_weight": "balanced"},
+    scale=True,
+    default={"C": 1.0, "gamma": 0.1, "tol": 1e-3},
+)
+
+#: Multi-layered perceptron (D.2.3), on features scaled to 0..1; the fixed values are Auto-sklearn's.
+MLP = Learner(
+    "mlp_sklearn",
+    "sklearn.neural_network:MLPClassifier",
+    Space(
+        client={
+            "hidden_layer_sizes": Int(50, 200, default=100),
+            "alpha": Float(1e-5, 1e1, log=True, default=1e-4),
+            "learning_rate_init": Float(1e-5, 1e-1, log=True, default=1e-3),
+        }
+    ),
+    fixed={
+        "solver": "adam",
+        "activation": "relu",
+        "early_stopping": True,
+        "shuffle": True,
+        "batch_size": "auto",
+        "tol": 1e-4,
+        "validation_fraction": 0.1,
+        "beta_1": 0.9,
+        "beta_2": 0.999,
+        "epsilon": 1e-8,
+    },
+    scale=True,
+    default={"hidden_layer_sizes": 100, "alpha": 1e-4, "learning_rate_init": 1e-3},
+)
+
+#: XGBoost under HGB's names, see `fedhpo.learners.boosted`: the one that trains federated for real.
+XGBOOST = Learner("xgboost", "fedhpo.learners.boosted:BoostedTrees", _TREES, default=_TREES_DEFAULT)
+
+#: The algorithm as a hyperparameter.
+CASH = Algorithms((HGB, SVM, MLP))
+
+LEARNERS: Mapping[str, Learner | Algorithms] = {one.name: one for one in (HGB, SVM, MLP, XGBOOST, CASH)}
+
+
+def learner_of(learner: str | Learner | Algorithms) -> Learner | Algorithms:
+    """The learner meant by a name, or by an estimator's import path.
+
+    >>> learner_of("sklearn.naive_bayes:GaussianNB").name
+    'GaussianNB'
+    """
+    if not isinstance(learner, str):
+        return learner
+    if ":" in learner:
+        own = Learner(learner.partition(":")[2], learner)
+        own.load()
+        return own
+    if learner not in LEARNERS:
+        raise unknown_name("learner", learner, LEARNERS)
+    return LEARNERS[learner]

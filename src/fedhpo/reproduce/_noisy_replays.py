@@ -1,0 +1,53 @@
+"""Whole methods on tables, many replays side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from fedhpo.compare.comparison import Incumbents
+from fedhpo.engine.pool import cores
+from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.methods import Method
+from fedhpo.reproduce._noisy_search import CONFIGS
+from fedhpo.tables import CurveTable, load_table
+from fedhpo.tables.replay import replay
+
+
+@dataclass(frozen=True)
+class Job:
+    """One replay. The score is the error with every client counting the same, as privacy needs it."""
+
+    table: str
+    method: Method
+    evaluator: Evaluator
+    seed: int
+
+
+def replays(jobs: Sequence[Job], workers: int | None = None) -> list[Incumbents]:
+    """The incumbents of each job, in their order."""
+    workers = cores() if workers is None else workers
+    if workers < 2:
+        return [_one(job) for job in jobs]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        return list(pool.map(_one, jobs, chunksize=4))
+
+
+_LOADED: dict[str, CurveTable] = {}
+
+
+def _one(job: Job) -> Incumbents:
+    """One replay, in whatever process."""
+    if job.table not in _LOADED:
+        _LOADED[job.table] = load_table(job.table)
+    table = _LOADED[job.table]
+    return replay(
+        table,
+        job.method,
+        total=CONFIGS * int(table.rounds[-1]),
+        seed=job.seed,
+        objective=Objective("error", weighting="uniform"),
+        evaluation=job.evaluator,
+    ).incumbents

@@ -1,0 +1,95 @@
+"""`diagnose`: what the parties' pairs say about the parties, the surfaces and the recommended config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.config import Config
+from fedhpo.errors import InputError
+from fedhpo.report.numbers import finite
+from fedhpo.space import Space
+from fedhpo.surfaces.bound import bound_terms
+from fedhpo.surfaces.heterogeneity import best_scores, gamma, wasserstein
+from fedhpo.surfaces.left_out import leave_out, recommend
+from fedhpo.surfaces.own import own_regressors
+from fedhpo.surfaces.pairs import PartyPairs
+from fedhpo.surfaces.surface import checked
+
+
+def diagnose(
+    space: Space,
+    parties: Sequence[PartyPairs],
+    *,
+    seed: int = 0,
+    config: Config | None = None,
+    default_losses: Sequence[float] | None = None,
+    data: Sequence[tuple[NDArray[Any], NDArray[Any]]] | None = None,
+    alpha: float = 1.0,
+    regressor: str = "forest",
+    weighting: str = "uniform",
+) -> dict[str, Any]:
+    """Facts about the parties and the surfaces, JSON-able; what cannot be told is None.
+
+    Parameters
+    ----------
+    config
+        The recommended config, for its distance to what each party tried.
+    default_losses
+        Each party's loss of the default config, for what its own search gained over it.
+    data
+        Each party's features and labels, in simulation, for the Wasserstein distances between them.
+
+    Returns
+    -------
+    `gamma`, `pmin` and `pmax` (heterogeneity); `parties`: for each its `best` score, `gap` (that less the
+    default's), `delta` and `nearest` (terms of the optimality bound); `wasserstein`: `distances` and what
+    `chance` gives; `left_out`: the leave-one-party-out figures of each surface; the `recommended` surface
+    and `why`.
+    """
+    checked(space, parties, weighting)
+    for name, given in (("default_losses", default_losses), ("data", data)):
+        if given is not None and len(given) != len(parties):
+            raise InputError(
+                f"{name} must have one entry for each of {len(parties)} parties, found {len(given)}"
+            )
+    own = own_regressors(space, parties, regressor, seed)
+    scores, differ = best_scores(parties), gamma(parties)
+    figures = leave_out(space, parties, own, seed=seed, alpha=alpha, regressor=regressor, weighting=weighting)
+    recommended, why = recommend(figures, differ)
+    # Delta does not hang on the config; any will do where none was recommended.
+    terms = bound_terms(space, parties, own, parties[0].configs[0] if config is None else config)
+    rows = [
+        {
+            "party": party.party,
+            "size": party.size,
+            "pairs": len(party.losses),
+            "best": scores[place],
+            "gap": None if default_losses is None else scores[place] - (1 - default_losses[place]),
+            "delta": terms[place].delta,
+            "nearest": None if config is None else terms[place].nearest,
+        }
+        for place, party in enumerate(parties)
+    ]
+    found: dict[str, Any] = finite(
+        {
+            "gamma": differ,
+            "pmin": min(scores),
+            "pmax": max(scores),
+            "parties": rows,
+            "wasserstein": None if data is None or len(data) < 2 else _distances(data, seed),
+            "left_out": {name: asdict(figure) for name, figure in figures.items()},
+            "recommended": recommended,
+            "why": why,
+        }
+    )
+    return found
+
+
+def _distances(data: Sequence[tuple[NDArray[Any], NDArray[Any]]], seed: int) -> dict[str, Any]:
+    distances, chance = wasserstein(data, seed=seed)
+    return {"distances": np.round(distances, 6).tolist(), "chance": chance}

@@ -1,0 +1,80 @@
+"""Small federations over Flower, in process."""
+
+from dataclasses import replace
+
+import numpy as np
+from flwr.clientapp import ClientApp
+
+from fedhpo.data import Split, from_clients
+from fedhpo.flower import FlowerFederation, InProcessGrid, client
+from fedhpo.study import Study
+
+
+def small_data():
+    """Eight clients of 5 to 12 rows; the seventh only validates, the eighth holds no validation data."""
+    rng = np.random.default_rng(0)
+
+    def rows(count):
+        return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
+
+    clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
+    return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
+
+
+SMALL = Study.from_dict(
+    {
+        "data": {"name": "flower_cases:small_data"},
+        "model": {"name": "mlp"},
+        "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},
+        "budget": {"rounds": 3, "total": 9, "cohort": 3},
+    }
+)
+
+
+def only(data, place):
+    """One client's rows, as it would hold them itself."""
+
+    def own(split):
+        return Split.from_lists([split.rows(place)])
+
+    return replace(data, train=own(data.train), validation=own(data.validation), test=own(data.test))
+
+
+def own_rows(context):
+    """What a client's own data function returns."""
+    return only(small_data(), context.node_config["partition-id"])
+
+
+def small_app(study=SMALL, **options):
+    return client(ClientApp(), study=study, **options)
+
+
+def small_federation(app=None, model="mlp", grid=InProcessGrid, **options):
+    """Eight clients behind a grid in process."""
+    options = {"clients": 8, "repeatable": True} | options
+    return FlowerFederation(grid(app or small_app(), 8), model, **options)
+
+
+class Clock:
+    """Time that passes only while somebody rests."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class SilentGrid(InProcessGrid):
+    """Clients say hello, and nothing after that."""
+
+    def pull_messages(self, message_ids):
+        asked = set(message_ids)
+        return super().pull_messages(
+            key
+            for key in asked
+            if key in self._waiting and self._waiting[key].metadata.message_type != "train"
+        )

@@ -1,0 +1,120 @@
+"""The same study gives the same result, bit for bit, on Flower in process as in the simulation, unstacked."""
+
+import numpy as np
+import pytest
+from flwr.clientapp import ClientApp
+
+import fedhpo as fh
+from fedhpo.federation.fine_tune import FineTune
+from fedhpo.fedtune import Cells, ReferenceTable
+from fedhpo.flower import InProcessGrid, client
+from fedhpo.flower.server_app import federation_of
+from fedhpo.study import Study
+
+
+def digits(method, **sections):
+    return Study.from_dict(
+        {
+            "seed": 1,
+            "data": {
+                "name": "digits",
+                "clients": 6,
+                "partition": {"kind": "dirichlet", "alpha": 0.5},
+            },
+            "model": {"name": "mlp"},
+            "space": {
+                "client": {
+                    "lr": {"low": 1e-3, "high": 1.0, "log": True},
+                    "momentum": {"low": 0.0, "high": 0.9},
+                    "batch_size": {"choices": [8, 16, 32]},
+                    "epochs": {"choices": [1, 2]},
+                    "dropout": {"low": 0.0, "high": 0.5},
+                },
+                "server": {"lr": {"low": 0.5, "high": 2.0, "log": True}},
+            },
+            "method": method,
+            "objective": {"metric": "loss"},
+            "budget": {"rounds": 6, "total": 18, "cohort": 3},
+        }
+        | sections
+    )
+
+
+def simulated(study):
+    return fh.simulate("mlp", study.load_data(), workers=0, stacking=False)
+
+
+def flower(study, **options):
+    app = client(ClientApp(), study=study)
+    return federation_of(InProcessGrid(app, 6), study, repeatable=True, **options)
+
+
+METHODS = {
+    "fedex": {"trials": 3},
+    "fedpop": {"population": 3},
+    "flora": {"configs": 2, "local_rounds": 1, "surface": "sgm", "diagnose": False},
+    "fedtune": {"table": "table.json"},
+}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A reference table in this directory."""
+    monkeypatch.chdir(tmp_path)
+    space = digits({"name": "random"}).space
+    configs = [
+        {"lr": lr, "momentum": 0.1, "batch_size": 8, "epochs": epochs, "dropout": 0.0}
+        for lr, epochs in ((0.1, 1), (0.2, 2), (0.3, 1), (0.05, 2))
+    ]
+    ReferenceTable(Cells((0.2, 0.8), (50, 200)), configs, space).save("table.json")
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.usefixtures("table")
+def test_a_study_gives_the_same_result(name):
+    study = digits({"name": name, **METHODS[name]})
+    ours, theirs = (study.tune(federation=make(study)) for make in (simulated, flower))
+    first, second = dict(ours.facts), dict(theirs.facts)
+    del first["times"], second["times"]
+    assert first == second
+    for here, there in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+        assert here.detach().numpy().tobytes() == there.detach().numpy().tobytes()
+
+
+def test_fine_tuning_gives_the_same_answers():
+    study = digits({"name": "fedex", "trials": 3})
+    answers = []
+    for make in (simulated, flower):
+        with make(study) as federation:
+            federation.start(0, {}, seed=5)
+            federation.round([fh.Work(0, [2, 5, 4], {"lr": 0.2})])
+            answers.append(federation.query(FineTune(0, {"lr": 0.1, "epochs": 2}), [3, 0, 1]))
+    assert answers[0] == answers[1]
+
+
+def test_several_trials_share_messages():
+    """Three trials at two clients: two messages, or, where a message holds one model, six."""
+    study = digits({"name": "fedex", "trials": 3})
+    states = []
+    for options in ({}, {"message_bytes": 1}):
+        with flower(study, **options) as federation:
+            for trial in range(3):
+                federation.start(trial, {}, seed=trial)
+            sent = count_messages(federation)
+            federation.round([fh.Work(trial, [1, 2], {"lr": 0.1 + trial}) for trial in range(3)])
+            states.append([federation.state(trial).arrays["weights"] for trial in range(3)])
+        assert sent == ([1, 1] if not options else [1, 1, 1, 1, 1, 1])
+    assert np.array_equal(*states)
+
+
+def count_messages(federation):
+    """Messages as they are sent, one entry each."""
+    sent, push = [], federation._post.grid.push_messages
+
+    def counting(messages):
+        messages = list(messages)
+        sent.extend(1 for _ in messages)
+        return push(messages)
+
+    federation._post.grid.push_messages = counting
+    return sent
