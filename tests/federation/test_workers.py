@@ -59,7 +59,7 @@ def options(stacking):
     return {"server": "fedyogi", "stacking": stacking}
 
 
-def wait_until_gone(pids, seconds=10):
+def wait_until_gone(pids, seconds=60):
     until = time.monotonic() + seconds
     while living := [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != "zombie"]:
         assert time.monotonic() < until, living

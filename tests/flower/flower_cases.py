@@ -8,6 +8,7 @@ from flwr.clientapp import ClientApp
 from fedhpo.data import Split, from_clients
 from fedhpo.flower import FlowerFederation, InProcessGrid, client
 from fedhpo.study import Study
+from fedhpo.testing.parties import party_data
 
 
 def small_data():
@@ -19,6 +20,11 @@ def small_data():
 
     clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
     return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
+
+
+def four_parties():
+    """Four parties with two classes of points in the plane."""
+    return party_data(parties=4, count=60)
 
 
 SMALL = Study.from_dict(

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import method_named
-from fedhpo.engine.pool import cores
+from fedhpo.engine.spawn import cores
 from fedhpo.errors import InputError
 from fedhpo.study import Study
 from fedhpo.tables import CurveTable, load_table

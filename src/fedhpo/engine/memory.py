@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import sys
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ class SharedFile:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
-    __del__ = close  # a federation that nobody closed
+    def __del__(self) -> None:  # a federation that nobody closed
+        if not sys.is_finalizing():  # nothing is left to close it with, and the system does
+            self.close()
 
 
 def _received(descriptor: Any) -> SharedFile:

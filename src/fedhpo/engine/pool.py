@@ -11,15 +11,14 @@ import contextlib
 import os
 import pickle
 import queue
-import signal
 import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, process, resource_tracker
+from multiprocessing import connection, process
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from fedhpo.engine import Vector, worker
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.memory import Arena, Region, SharedFile
+from fedhpo.engine.spawn import of_the_script, spawn
 from fedhpo.engine.streams import torch_generator
 from fedhpo.errors import FedhpoError
 
@@ -192,8 +192,8 @@ class ProcessPool(Pool):
             self._code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device))
         except Exception as error:
             raise WorkersUnavailable(str(error)) from error
-        self._needs_main = b"__main__" in self._code
-        if self._needs_main and not _main_is_a_file():
+        self._script = of_the_script(self._code)
+        if self._script and not _main_is_a_file():
             raise WorkersUnavailable("the model is defined in a session, not in a file")
         self._data, self._file = worker.share_data(setup.data)
         self._arena = Arena(SharedFile.in_memory())
@@ -217,16 +217,7 @@ class ProcessPool(Pool):
         return [member.process.pid for member in self._members]
 
     def _spawn(self) -> _Worker:
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        member = context.Process(
-            target=worker.main, args=(theirs, self._arena.file, self._code, self._data), daemon=True
-        )
-        main = contextlib.nullcontext() if self._needs_main else _no_main()
-        with _single_threaded_environment(), _no_interrupts(), main:
-            member.start()
-        theirs.close()
-        return _Worker(member, ours)
+        return _Worker(*spawn(worker.main, self._arena.file, self._code, self._data, script=self._script))
 
     def _await_ready(self, member: _Worker) -> None:
         try:
@@ -356,60 +347,13 @@ def hire(setup: Setup, workers: int) -> tuple[Pool, str]:
         return ThreadPool(setup, workers), note
 
 
-@contextlib.contextmanager
-def _single_threaded_environment() -> Iterator[None]:
-    names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"]
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Start workers with SIGINT blocked, from the first: Ctrl-C is the parent's affair."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # would unblock it again, were it started in here
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _main_is_a_file() -> bool:
     main = sys.modules["__main__"]
     named = getattr(main, "__spec__", None) is not None
     return named or os.path.isfile(getattr(main, "__file__", None) or "")
 
 
-@contextlib.contextmanager
-def _no_main() -> Iterator[None]:
-    """Keep workers from importing the main script where they need nothing of it."""
-    facts = vars(sys.modules["__main__"])
-    names: tuple[str, ...] = ("__spec__", "__file__")
-    before = {name: facts.pop(name) for name in names if name in facts}
-    facts["__spec__"] = None
-    try:
-        yield
-    finally:
-        facts.update(before)
-
-
 def refuse_in_worker() -> None:
     """End a worker that is importing a script without main guard, before it does the script's work."""
     if getattr(process.current_process(), "_inheriting", False):
         os._exit(worker.UNGUARDED)
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Starting worker processes that do not need torch: single-threaded, spawned, and gone with their parent."""
+"""Starting worker processes: single-threaded, spawned, and gone with their parent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from typing import Any
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
-def spawn(main: Callable[..., None], *arguments: Any) -> tuple[Any, connection.Connection]:
+def spawn(
+    main: Callable[..., None], *arguments: Any, script: bool = False
+) -> tuple[Any, connection.Connection]:
     """A process that runs `main(pipe, *arguments)`, and the other end of its pipe.
 
-    The user's script is imported there only if the arguments hold something that it defines.
+    The user's script is imported there only if `script` says that the arguments need something of it.
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     member = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
-    own = contextlib.nullcontext() if _of_the_script(arguments) else _without_script()
+    own = contextlib.nullcontext() if script else _without_script()
     with _single_threaded(), _no_interrupts(), own:
         member.start()
     theirs.close()
@@ -44,13 +46,9 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _of_the_script(arguments: tuple[Any, ...]) -> bool:
-    """Whether the arguments hold something of the main script; what only a start can send cannot be that."""
-    found = b""
-    for argument in arguments:
-        with contextlib.suppress(Exception):
-            found += pickle.dumps(argument)
-    return b"__main__" in found
+def of_the_script(*arguments: Any) -> bool:
+    """Whether the arguments hold something that the main script defines."""
+    return b"__main__" in pickle.dumps(arguments)
 
 
 @contextlib.contextmanager

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import pickle
-import signal
-import threading
 from dataclasses import replace
-from multiprocessing import connection, process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +48,6 @@ def main(
     pipe: Connection, file: SharedFile, code: bytes, data: tuple[FederatedData, dict[str, SharedArray]]
 ) -> None:
     """Receive tasks until the parent goes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # also where it could not be blocked
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
     try:
         import torch
@@ -85,14 +79,6 @@ def main(
             pipe.send((ticket, value, failure))
         except OSError:
             return
-
-
-def _end_with_parent() -> None:
-    """End at once when the parent does, however it does, even in the middle of a training."""
-    parent = process.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
 
 
 def keep_freed_memory() -> None:

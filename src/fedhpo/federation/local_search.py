@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Protocol
 
 from fedhpo.config import Config
@@ -87,7 +87,7 @@ class LocalSearch:
             "space": self.space.to_dict(),
             "configs": self.configs,
             "best": self.best,
-            "sampler": repr(self.sampler),
+            "sampler": _written(self.sampler),
             "folds": self.folds,
             "scoring": self.scoring,
             "rounds": self.rounds,
@@ -96,6 +96,16 @@ class LocalSearch:
             "try_default": self.try_default,
             "seed": self.seed,
         }
+
+
+def _written(sampler: Sampler) -> dict[str, Any]:
+    """A sampler's name and settings, JSON-able: what is no plain value is told, but cannot be read back."""
+    settings: dict[str, Any] = vars(sampler) if is_dataclass(sampler) else {}
+    plain = bool | int | float | str | None
+    return {
+        "name": type(sampler).__name__,
+        **{name: value if isinstance(value, plain) else repr(value) for name, value in settings.items()},
+    }
 
 
 class PartySearch:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     "Arrays": "fedhpo.flower.models",
     "FlowerFederation": "fedhpo.flower.federation",
+    "FlowerLearnerFederation": "fedhpo.flower.learners",
     "InProcessGrid": "fedhpo.flower.in_process",
     "Scored": "fedhpo.flower.messages",
     "Task": "fedhpo.flower.messages",
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fedhpo.flower.client_app import client
     from fedhpo.flower.federation import FlowerFederation
     from fedhpo.flower.in_process import InProcessGrid, run_in_process
+    from fedhpo.flower.learners import FlowerLearnerFederation
     from fedhpo.flower.messages import Scored, Task, Trained
     from fedhpo.flower.models import Arrays
     from fedhpo.flower.server_app import tune
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arrays",
     "FlowerFederation",
+    "FlowerLearnerFederation",
     "InProcessGrid",
     "Scored",
     "Task",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -52,9 +53,9 @@ def client(
     app
         The app. Its default `train` and `evaluate` functions are taken, and the queries below.
     study, data, device
-        Train the study's torch model by fedhpo's own training: on the rows that `data(context)` returns (what
+        Train the study's model by fedhpo's own training: on the rows that `data(context)` returns (what
         `fedhpo.from_clients` takes for one client), or on the part of the study's data that the node's
-        `partition-id` names, on this torch device.
+        `partition-id` names, on this torch device. The model is one of torch's, or boosted trees ("xgboost").
     tell_sizes
         With these: whether the server may know how many rows the client has; otherwise only whether it has
         any, so that every such client weighs the same.
@@ -94,7 +95,7 @@ def client(
     answers: dict[str, QueryFunction] = {}
     party: Party
     if study is not None:
-        from fedhpo.flower.party import StudyParty
+        from fedhpo.flower.study_party import StudyParty
 
         party = StudyParty(study, data, device, tell_sizes)
         answers = dict(party.queries)
@@ -130,15 +131,15 @@ def client(
 
 
 class Party(Protocol):
-    """What a client does when it is asked."""
+    """What a client does when it is asked; a model is named arrays, or the bytes of boosted trees."""
 
     def hello(self, context: Context) -> Hello:
         """Who it is."""
 
-    def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
+    def train(self, model: Any, task: Task, context: Context, /) -> Trained:
         """Train a model."""
 
-    def evaluate(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Scored:
+    def evaluate(self, model: Any, task: Task, context: Context, /) -> Scored:
         """Score a model."""
 
 
@@ -178,19 +179,20 @@ def named(context: Context) -> tuple[int | None, str | None]:
     return None if partition is None else int(partition), None if name is None else str(name)
 
 
-def _replied(
-    message: Message, do: Callable[[Task, dict[str, Any], Any], tuple[dict[str, Any], Any]]
-) -> Message:
+def _replied(message: Message, do: Callable[[Task, Any, Any], tuple[dict[str, Any], Any]]) -> Message:
     """The reply to all tasks of a message; what fails is told for each by itself."""
     asked = messages.facts(message)
-    replies, models = [], {}
+    replies: list[dict[str, Any]] = []
+    models: dict[str, Any] = {}
     for place, one in enumerate(asked["tasks"]):
         task = Task.from_dict(one, asked["client"])
         try:
-            record = messages.arrays_of(message, one["arrays"]) if "arrays" in one else ArrayRecord()
-            reply, arrays = do(task, decode(record), one.get("query"))
+            reply, arrays = do(task, _model(message, one), one.get("query"))
             reply = {"trial": task.trial, **reply}
-            if not all(np.isfinite(array).all() for array in arrays.values()):
+            if isinstance(arrays, bytes):
+                reply["arrays"] = f"model-{place}"
+                models[f"model-{place}"] = arrays
+            elif not all(np.isfinite(array).all() for array in arrays.values()):
                 reply = {"trial": task.trial, "failure": messages.DIVERGED}
             elif arrays:
                 reply["arrays"] = f"model-{place}"
@@ -203,7 +205,17 @@ def _replied(
     return Message(messages.content({"replies": replies}, models), reply_to=message)
 
 
-def _trained(trained: Trained) -> tuple[dict[str, Any], NamedArrays]:
+def _model(message: Message, asked: Mapping[str, Any]) -> Any:
+    """The model that came with a task: named arrays, or bytes."""
+    name = asked.get("arrays")
+    if name is None:
+        return {}
+    if isinstance(message.content.get(name), ArrayRecord):
+        return decode(messages.arrays_of(message, name))
+    return messages.bytes_of(message, name, sys.maxsize)
+
+
+def _trained(trained: Trained) -> tuple[dict[str, Any], NamedArrays | bytes]:
     facts = {name: value for name, value in vars(trained).items() if name != "arrays" and value is not None}
     return facts, trained.arrays
 

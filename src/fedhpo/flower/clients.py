@@ -24,8 +24,9 @@ from fedhpo.flower.arrays import Rejected
 SPLITS = get_args(SplitName)
 #: A partition id is a client's number: no larger than a federation can be.
 MOST_CLIENTS = 1 << 20
-#: What a client's training understands: `fedhpo.engine.hyperparameters.Local`, or whatever it likes.
-SGD, OWN = "sgd", "own"
+#: What a client's training understands: `fedhpo.engine.hyperparameters.Local`, those of
+#: `fedhpo.learners.boosted`, or whatever it likes.
+SGD, TREES, OWN = TRAININGS = "sgd", "trees", "own"
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Hello:
             raise Rejected("shape must be a list of whole numbers")
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= 200):
             raise Rejected("name must be a text of 1 to 200 characters")
-        if given.get("training", OWN) not in (SGD, OWN):
-            raise Rejected(f"training must be {SGD!r} or {OWN!r}")
+        if given.get("training", OWN) not in TRAININGS:
+            raise Rejected(f"training must be one of {', '.join(TRAININGS)}")
         return cls(
             _whole("partition", given.get("partition"), MOST_CLIENTS - 1),
             name,

@@ -1,7 +1,8 @@
 """What server and clients say to each other: for `client(...)`, and for a `ClientApp` of your own.
 
 Every message holds the record `fedhpo` with one field, `json`, and, for each model in it, a record of named
-float32 arrays. A message may hold several tasks: several trials, each with its own model and config.
+float32 arrays (of boosted trees: a record with one field, `bytes`). A message may hold several tasks: several
+trials, each with its own model and config.
 
 - `train`: `{"format": 1, "client": 3, "tasks": [TASK, ...]}`, a task as in `Task.to_dict`, its `arrays`
   naming the model's record. The reply is `{"format": 1, "replies": [REPLY, ...]}`, one for each task and in
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 from fedhpo.flower.arrays import Rejected
 
 FORMAT = 1
-RECORD, FIELD = "fedhpo", "json"
+RECORD, FIELD, BYTES = "fedhpo", "json", "bytes"
 TRAIN, EVALUATE, QUERY, HELLO = "train", "evaluate", "query", "hello"
 #: The failure of a client whose training diverged, in the words that methods know.
 DIVERGED = "update is not finite"
@@ -98,10 +99,11 @@ class Task:
 class Trained:
     """What a client sends back of training: the model's arrays after it, rows and scores.
 
+    Of boosted trees `arrays` are bytes (`fedhpo.flower.bagging`).
     `samples` counts the rows trained on, each as often as it was; `train_size` if left out.
     """
 
-    arrays: NamedArrays
+    arrays: NamedArrays | bytes
     train_size: int
     validation_size: int = 0
     loss_before: float = math.nan
@@ -120,11 +122,13 @@ class Scored:
     accuracy: float = math.nan
 
 
-def content(facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Array]] | None = None) -> RecordDict:
+def content(
+    facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Array] | bytes] | None = None
+) -> RecordDict:
     """Facts and models as the content of a message. Records are new each time: no two messages share one."""
     records: dict[str, Any] = {RECORD: ConfigRecord({FIELD: json.dumps({"format": FORMAT, **facts})})}
-    for name, arrays in (models or {}).items():
-        records[name] = ArrayRecord(dict(arrays))
+    for name, model in (models or {}).items():
+        records[name] = ConfigRecord({BYTES: model}) if isinstance(model, bytes) else ArrayRecord(dict(model))
     return RecordDict(records)
 
 
@@ -151,6 +155,17 @@ def arrays_of(message: Message, name: Any) -> ArrayRecord:
     if not isinstance(record, ArrayRecord):
         raise Rejected(f"there is no record of arrays {str(name)[:60]!r}")
     return record
+
+
+def bytes_of(message: Message, name: Any, most: int) -> bytes:
+    """A record of bytes by its name; `Rejected` where it is not there, or has more than `most`."""
+    record = message.content.get(name) if isinstance(name, str) else None
+    found = record.get(BYTES) if isinstance(record, ConfigRecord) else None
+    if not isinstance(found, bytes):
+        raise Rejected(f"there is no record of bytes {str(name)[:60]!r}")
+    if len(found) > most:
+        raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
+    return found
 
 
 def replies(message: Message, expected: int) -> Sequence[Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.streams import derive
-from fedhpo.errors import InputError
+from fedhpo.federation._fresh import fresh_model, warn_of_batch_norm
 from fedhpo.flower.arrays import Layout
 
 
@@ -50,19 +48,8 @@ class TorchModel:
 
     def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[Layout, Vector]:
         """Layout and first weights of a trial."""
-        try:
-            module = flat.build(self.factory, hyperparameters, derive(seed, "model"))
-        except InputError:
-            raise
-        except TypeError as error:
-            raise InputError(f"the model cannot be built with {dict(hyperparameters)}: {error}") from error
-        if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules()):
-            warnings.warn(
-                "the model has BatchNorm layers: averaging their statistics over clients with different "
-                "data is not meaningful; GroupNorm is the usual choice in federated learning",
-                stacklevel=4,
-            )
-        model = FlatModel(module)
+        model = fresh_model(self.factory, hyperparameters, seed)
+        warn_of_batch_norm(model.module)
         return layout_of(model), model.vector()
 
     def trained(self, layout: Layout, vector: Vector, hyperparameters: Mapping[str, Any]) -> Any:

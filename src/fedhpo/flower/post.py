@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from flwr.app import Array, Message
 from flwr.serverapp import Grid
@@ -44,15 +44,27 @@ _PASSING = {0, 3, 4, 5, 8}
 _SHORTEST_WAIT, _LONGEST_WAIT, _WAIT_SHARE = 0.002, 1.0, 0.05
 
 
+class Parcel(Protocol):
+    """A model to be sent, encoded once however many clients get it; compared by identity."""
+
+    @property
+    def content(self) -> Mapping[str, Array] | bytes:
+        """The model as it travels."""
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs."""
+
+
 @dataclass(eq=False)
-class Parcel:
-    """A model to be sent, encoded once however many clients get it."""
+class ArraysParcel:
+    """A model of named arrays."""
 
     vector: Vector
     layout: Layout
 
     @cached_property
-    def arrays(self) -> Mapping[str, Array]:
+    def content(self) -> Mapping[str, Array]:
         """The model's arrays as Flower's."""
         return encode(self.layout.split(self.vector))
 
@@ -60,6 +72,18 @@ class Parcel:
     def bytes(self) -> int:
         """What it weighs."""
         return int(self.vector.nbytes)
+
+
+@dataclass(eq=False)
+class TreesParcel:
+    """A model of boosted trees, as XGBoost writes it."""
+
+    content: bytes
+
+    @property
+    def bytes(self) -> int:
+        """What it weighs."""
+        return len(self.content)
 
 
 @dataclass(eq=False)
@@ -162,7 +186,7 @@ class Post:
         ]
         content = messages.content(
             {"client": items[0].client, "tasks": tasks},
-            {name: parcel.arrays for parcel, name in names.items()},
+            {name: parcel.content for parcel, name in names.items()},
         )
         return Message(content, node, items[0].kind, ttl=seconds)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Any
 
 from fedhpo import samplers
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.errors import unknown_name
 from fedhpo.federation.local_privacy import LocalPrivacy
 from fedhpo.federation.local_search import LocalSearch
+from fedhpo.federation.protocol import Answer, Status
+from fedhpo.flower.replies import TaskFailed, TaskMissing
+from fedhpo.flower.rows import NodeRows
 from fedhpo.samplers import Sampler
 from fedhpo.space import Space
 
@@ -37,17 +39,28 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
     )
 
 
-def sampler_of(text: str) -> Sampler:
-    """A sampler as it is written: its name and settings, each a plain value. Nothing is evaluated.
+def searched(answer: Answer, rows: NodeRows) -> tuple[dict[str, Any], dict[str, int]]:
+    """What a client tells of its own search, and what that cost."""
+    if answer.status == Status.MISSING:
+        raise TaskMissing(answer.reason)
+    if answer.status != Status.OK:
+        raise TaskFailed(answer.reason)
+    content = answer.content | {"size": rows.told(answer.content["size"])}
+    return content, {
+        "evaluations": answer.cost.evaluations,
+        "samples": answer.cost.samples if rows.tells else 0,
+    }
 
-    >>> sampler_of("TPE(gamma=0.2, startup=None)").gamma
+
+def sampler_of(given: Mapping[str, Any]) -> Sampler:
+    """A sampler by its name and settings, each a plain value.
+
+    >>> sampler_of({"name": "TPE", "gamma": 0.2, "startup": None}).gamma
     0.2
     """
-    call = ast.parse(text, mode="eval").body
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-        raise InputError(f"sampler = {text!r}: must be a name with settings, such as TPE(gamma=0.1)")
-    if call.func.id not in _SAMPLERS:
-        raise unknown_name("sampler of a local search", call.func.id, _SAMPLERS)
-    settings = {str(setting.arg): ast.literal_eval(setting.value) for setting in call.keywords}
-    made: Sampler = _SAMPLERS[call.func.id](**settings)
+    settings = dict(given)
+    name = settings.pop("name")
+    if name not in _SAMPLERS:
+        raise unknown_name("sampler of a local search", name, _SAMPLERS)
+    made: Sampler = _SAMPLERS[name](**settings)
     return made

@@ -13,7 +13,7 @@ from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import finite
 from fedhpo.federation.protocol import Cost
 from fedhpo.flower.arrays import Layout, Rejected, decode
-from fedhpo.flower.messages import Scored, arrays_of
+from fedhpo.flower.messages import Scored, arrays_of, bytes_of
 
 #: Longest reason of a client's that is kept.
 _REASON = 500
@@ -47,6 +47,18 @@ def read_trained(
         # Not in the words for an honest client whose training diverged, from which methods learn.
         raise Rejected("its arrays hold NaN or infinite numbers")
     return result, vector
+
+
+def read_boosted(
+    reply: Any, message: Message, trial: int, most_rows: int, most_bytes: int
+) -> tuple[int, int, bytes]:
+    """Training rows, validation rows, and the trees, not looked at yet."""
+    found = _facts(reply, trial)
+    return (
+        _size(found, "train_size", 1, most_rows),
+        _size(found, "validation_size", 0, most_rows),
+        bytes_of(message, found.get("arrays"), most_bytes),
+    )
 
 
 def read_scored(reply: Any, trial: int, most_rows: int) -> Scored:

@@ -12,9 +12,11 @@ from flwr.serverapp import Grid
 from fedhpo.engine.server import Aggregation
 from fedhpo.errors import InputError
 from fedhpo.flower.federation import FlowerFederation
+from fedhpo.flower.grid import GridFederation
+from fedhpo.learners import XGBOOST
 from fedhpo.result import Result
 from fedhpo.study import Study
-from fedhpo.study.learners import is_learner
+from fedhpo.study.learners import OPTIONS, is_learner
 from fedhpo.study.objects import import_object, is_own
 
 #: The key of the run config that names the run's directory.
@@ -58,20 +60,39 @@ def run_directory(run_config: Mapping[str, Any]) -> Path:
 
 def federation_of(
     grid: Grid, study: Study, directory: Path | None = None, model: Any = None, **options: Any
-) -> FlowerFederation:
+) -> GridFederation:
     """The federation that a study describes, behind a grid."""
     server, name = study.file.server, study.file.model.name
-    if is_learner(study.file.model):
-        raise InputError(f"model.name = {name!r}: learners are trained by `fedhpo tune`, not over Flower")
-    if model is None:
-        model = import_object(name, "model.name") if is_own(name) else name
     settings = study.file.flower.model_dump(exclude_none=True)
     settings.setdefault("clients", study.file.budget.cohort)
+    settings["clients_file"] = None if directory is None else directory / CLIENTS
+    if is_learner(study.file.model):
+        return _learners(grid, study, settings | options)
+    if model is None:
+        model = import_object(name, "model.name") if is_own(name) else name
     return FlowerFederation(
         grid,
         model,
         server=server.optimiser,
         aggregation=Aggregation(study._weighting, server.aggregation, server.trim, server.clip_norm),
-        clients_file=None if directory is None else directory / CLIENTS,
         **(settings | options),
     )
+
+
+def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFederation:
+    """Boosted trees, the one learner whose parts can be joined without anybody's rows."""
+    from fedhpo.flower.learners import FlowerLearnerFederation
+
+    model = study.file.model
+    if model.name != XGBOOST.name:
+        raise InputError(
+            f"model.name = {model.name!r}: trained by `fedhpo tune`, not over Flower, since what clients fit "
+            f"cannot be joined to one model; use {XGBOOST.name!r}, or a torch model"
+        )
+    if "training" in model.others:
+        raise InputError(
+            f"model.training = {model.others['training']!r}: over Flower boosted trees are trained by "
+            "bagging; leave it out"
+        )
+    scoring = model.others.get("scoring", OPTIONS["scoring"])
+    return FlowerLearnerFederation(grid, weighting=study._weighting, scoring=scoring, **settings)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
-from fedhpo.engine.spawn import spawn
+from fedhpo.engine.spawn import of_the_script, spawn
 from fedhpo.engine.worker import open_data, share_data
 from fedhpo.errors import FedhpoError
 from fedhpo.learners.tasks import Bench, Task
@@ -129,7 +129,7 @@ class Processes(Workers):
         return [member.process.pid for member in self._members]
 
     def _spawn(self) -> _Member:
-        return _Member(*spawn(_work, self._code, self._data))
+        return _Member(*spawn(_work, self._code, self._data, script=of_the_script(self._code)))
 
     def submit(self, task: Task) -> int:
         ticket = self._ticket()

@@ -196,7 +196,12 @@ def _savings(rows: Sequence[Row]) -> str:
                 saved, (low, high) = known(own, surface, "savings"), SAVINGS[learner][place]
                 shown = "–"
                 if saved:
-                    quartiles = np.quantile(saved, [0.25, 0.75], method="lower")
+                    # Between a number and "more" there is nothing to interpolate.
+                    ends = [0.25, 0.75]
+                    known_all = all(map(math.isfinite, saved))
+                    quartiles = (
+                        np.quantile(saved, ends) if known_all else np.quantile(saved, ends, method="lower")
+                    )
                     shown = " to ".join(_whole(value) for value in quartiles)
                 cells.append(f"{shown} / {low:g} to {high:g}")
             lines.append([f"**{learner}**", "quartiles", *cells])

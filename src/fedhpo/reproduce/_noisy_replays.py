@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from fedhpo.compare.comparison import Incumbents
-from fedhpo.engine.pool import cores
+from fedhpo.engine.spawn import cores
 from fedhpo.evaluation import Evaluator, Objective
 from fedhpo.methods import Method
 from fedhpo.reproduce._noisy_search import CONFIGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,11 @@ class Searches:
         return np.take_along_axis(self.truth, first[:, None], axis=1)[:, 0]
 
 
+def _tuned(table: CurveTable) -> list[Any]:
+    """What the configs say of training; the shape of the model belongs to the data set."""
+    return [(config.client, config.server) for config in table.configs]
+
+
 @dataclass(frozen=True, eq=False)
 class Bench:
     """Tables of the same configs, and the searches to be made on them.
@@ -70,7 +76,7 @@ class Bench:
     def __post_init__(self) -> None:
         first, *others = self.tables.values()
         for table in others:
-            if table.configs != first.configs:
+            if _tuned(table) != _tuned(first):
                 raise InputError(f"tables {first.name} and {table.name} must hold the same configs")
         if len(first.configs) < CONFIGS:
             raise InputError(f"table {first.name} has {len(first.configs)} configs; {CONFIGS} are needed")

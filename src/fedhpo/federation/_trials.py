@@ -1,11 +1,15 @@
-"""Trials whose models the server holds: started, forked, stopped, stepped, saved and brought back."""
+"""Trials whose models the server holds: started, forked, stopped, stepped, saved and brought back.
+
+What the simulated and the Flower federation share: they differ in where clients train, not in what the server
+does with the updates.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +28,6 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
-from fedhpo.flower.arrays import Layout
-from fedhpo.flower.models import Arrays, TorchModel
 from fedhpo.run.canonical import canonical
 
 
@@ -58,13 +60,31 @@ class Round:
     missing: set[int] = field(default_factory=set)
 
 
-class Trials:
-    """The trials of a federation, by number."""
+class Shape(Protocol):
+    """What the server knows of all models of one shape: their numbers, the first of which are trained."""
 
-    def __init__(self, model: TorchModel | Arrays, aggregation: Aggregation) -> None:
-        self._model, self._aggregation = model, aggregation
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+
+    @property
+    def trainable(self) -> int:
+        """Numbers that are trained."""
+
+
+S = TypeVar("S", bound=Shape)
+#: From a model's hyperparameters and a trial's seed, what is known of its shape, and its first weights.
+First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
+
+
+class Trials(Generic[S]):
+    """The trials of a federation, by number, and their rounds under way."""
+
+    def __init__(self, first: First[S], aggregation: Aggregation) -> None:
+        self._first, self._aggregation = first, aggregation
         self._trials: dict[int, Trial] = {}
-        self.layouts: dict[str, Layout] = {}
+        #: What is known of every shape that was started, by `Trial.shape`.
+        self.shapes: dict[str, S] = {}
         self.rounds: dict[int, Round] = {}
 
     @property
@@ -87,8 +107,11 @@ class Trials:
         """A fresh model."""
         if trial in self._trials:
             raise TrialError(f"trial {trial} has been started already")
-        shape = flat.shape_key(model)
-        self.layouts[shape], weights = self._model.first(model, seed)
+        try:
+            shape = flat.shape_key(model)
+        except TypeError as error:
+            raise InputError(f"the model cannot be built with {dict(model)}: {error}") from error
+        self.shapes[shape], weights = self._first(model, seed)
         self._trials[trial] = Trial(shape, seed, weights)
 
     def fork(self, source: int, target: int) -> None:
@@ -120,24 +143,39 @@ class Trials:
         self.idle(trial)
         facts = dict(state.facts)
         shape, weights = facts["shape"], state.arrays["weights"]
-        if shape not in self.layouts:
-            self.layouts[shape], _ = self._model.first(json.loads(shape), 0)
-        if weights.shape != (self.layouts[shape].size,):
+        if shape not in self.shapes:
+            self.shapes[shape], _ = self._first(json.loads(shape), 0)
+        if weights.shape != (self.shapes[shape].size,):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
         self._trials[trial] = Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
-
-    def model(self, trial: int) -> Any:
-        """The trial's model, for use outside the federation."""
-        one = self[trial]
-        return self._model.trained(self.layouts[one.shape], one.weights, one.model)
 
     def clear(self) -> None:
         """Forget all."""
         self._trials.clear()
         self.rounds.clear()
 
-    # The server's step
+    # Rounds
+
+    @staticmethod
+    def apart(works: Sequence[Work]) -> None:
+        """Refuse two rounds of one trial at the same time."""
+        numbers = [work.trial for work in works]
+        if len(set(numbers)) < len(numbers):
+            raise TrialError(f"one round per trial at a time: found work for the trials {numbers}")
+
+    def ready(self) -> list[int]:
+        """Trials whose round has all its replies."""
+        return [number for number, one in self.rounds.items() if one.gathering.complete]
+
+    def ended(self, trial: int | None) -> Round | None:
+        """A round that has all its replies, of any trial or of the one named; None while there is none."""
+        if not self.rounds or (trial is not None and trial not in self.rounds):
+            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        for number in self.ready():
+            if trial in (None, number):
+                return self.rounds.pop(number)
+        return None
 
     def end(self, one: Round, minimum: int) -> RoundReport:
         """Close a round: the server's step, if enough replied, and the report."""
@@ -187,10 +225,11 @@ class Trials:
         )
 
     def _step(self, one: Round) -> Trial:
+        """The trial after the server's step."""
         trial = one.trial
         with np.errstate(over="ignore", invalid="ignore"):
             change = one.gathering.aggregate.mean()
-            trainable = self.layouts[trial.shape].trainable
+            trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             weights = trial.weights + np.concatenate([step, change[trainable:]])
         return replace(trial, weights=weights, memory=memory, round=trial.round + 1)

@@ -1,0 +1,123 @@
+"""A client of ours: torch models on the client's own rows, by the engine of the simulated federation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import Context
+
+from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
+from fedhpo.engine.factory import model_factory
+from fedhpo.engine.streams import torch_generator
+from fedhpo.flower.clients import SGD, Hello
+from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.flower.models import layout_of
+from fedhpo.flower.queries import local_search_of, searched
+from fedhpo.flower.replies import TaskFailed
+from fedhpo.flower.rows import NodeRows
+from fedhpo.flower.rules import rule_of
+from fedhpo.study import Study
+from fedhpo.study.objects import import_object, is_own
+
+
+class TorchParty:
+    """Trains and scores a study's torch model at one node."""
+
+    def __init__(self, study: Study, rows: NodeRows, device: str = "cpu") -> None:
+        self._study, self._rows, self._device = study, rows, device
+        self._executors: dict[int | None, Executor] = {}
+
+    def hello(self, context: Context) -> Hello:
+        """What this node is; one whose model cannot be built says nothing."""
+        self._executor(context, 0)
+        return self._rows.hello(context, SGD)
+
+    def train(self, arrays: NamedArrays, task: Task, context: Context) -> Trained:
+        """Local training under the task's hyperparameters, or under those that its rule finds here."""
+        result, after = self._train(arrays, task, context)
+        # Of a rule nothing comes back that tells what it found: no count of epochs either.
+        return Trained(
+            after,
+            self._rows.told(result.train_size),
+            self._rows.told(result.validation_size),
+            result.loss_before,
+            result.loss_after,
+            result.accuracy_before,
+            result.accuracy_after,
+            result.samples if task.rule is None and self._rows.tells else None,
+        )
+
+    def evaluate(self, arrays: NamedArrays, task: Task, context: Context) -> Scored:
+        """The model's scores on this node's rows of a split."""
+        executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
+        shape = shape_of(task)
+        start = layout_of(executor.model(shape).model).join(arrays)
+        with _alone():
+            loss, accuracy = executor.run(ScoreTask(shape, np.array([place]), task.split), [start], None)
+        rows = len(getattr(executor.setup.data, task.split).rows(place))
+        return Scored(self._rows.told(rows), float(loss[0]), float(accuracy[0]))
+
+    def fine_tune(self, query: Mapping[str, Any], arrays: NamedArrays, task: Task, context: Context) -> Any:
+        """The answer to `fedhpo.federation.FineTune`, and what it cost."""
+        asked = replace(task, config=query["client"], split=query["split"], scores=("before", "after"))
+        result, _ = self._train(arrays, asked, context)
+        names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
+        answer = {"size": self._rows.told(result.validation_size)} | {
+            name: getattr(result, name) for name in names
+        }
+        return answer, {"evaluations": 2, "samples": result.samples if self._rows.tells else 0}
+
+    def local_search(self, query: Mapping[str, Any], _: NamedArrays, task: Task, context: Context) -> Any:
+        """The answer to `fedhpo.federation.local_search.LocalSearch`, and what it cost."""
+        from fedhpo.federation.simulated_search import search_clients
+
+        executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
+        [answer] = search_clients(executor.setup, 0, local_search_of(query), [place])
+        return searched(answer, self._rows)
+
+    def _train(self, arrays: NamedArrays, task: Task, context: Context) -> tuple[JobResult, NamedArrays]:
+        executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
+        shape = shape_of(task)
+        model = executor.model(shape).model
+        layout = layout_of(model)
+        config: Any = task.config if task.rule is None else rule_of(task.rule)
+        job = Job(place, 0, config, task.seed, task.round)
+        with _alone():
+            train = TrainTask(shape, (job,), task.scores, split=task.split)
+            result: JobResult = executor.run(train, [layout.join(arrays)], None)[0]
+            if result.failure:
+                raise TaskFailed(result.failure)
+            return result, layout.split(model.vector())
+
+    def _executor(self, context: Context, client: int) -> Executor:
+        """The engine on this node's rows; in one process, nodes that deal the same data share it."""
+        data = self._rows.of(context, client)
+        key = self._rows.key(context)
+        if key not in self._executors or self._executors[key].setup.data is not data:
+            name = self._study.file.model.name
+            model = import_object(name, "model.name") if is_own(name) else name
+            self._executors[key] = Executor(Setup(model_factory(model, data), data, device=self._device))
+        return self._executors[key]
+
+
+def shape_of(task: Task) -> str:
+    """The model's shape as the engine names it."""
+    return json.dumps(dict(task.model), sort_keys=True)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Torch with one thread and its generator put back: as in a simulation, so that results are the same."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch_generator():
+            yield
+    finally:
+        torch.set_num_threads(threads)

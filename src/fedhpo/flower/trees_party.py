@@ -1,0 +1,69 @@
+"""A client that boosts trees on its own rows, and searches there for good hyperparameters (FLoRA)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.app import Context
+
+from fedhpo.engine.streams import derive
+from fedhpo.errors import InputError
+from fedhpo.federation.learners import LearnerFederation
+from fedhpo.flower.bagging import boost
+from fedhpo.flower.clients import TREES, Hello
+from fedhpo.flower.messages import Scored, Task, Trained
+from fedhpo.flower.queries import local_search_of, searched
+from fedhpo.flower.rows import NodeRows
+from fedhpo.learners.boosted import BoostedTrees
+from fedhpo.learners.scoring import score_of
+from fedhpo.learners.tasks import Bench
+from fedhpo.study import Study
+from fedhpo.study.learners import OPTIONS, learner_in
+
+
+class TreesParty:
+    """Trains and scores a study's boosted trees at one node."""
+
+    def __init__(self, study: Study, rows: NodeRows) -> None:
+        model = study.file.model
+        self._learner, self._rows = learner_in(model), rows
+        self._scoring = model.others.get("scoring", OPTIONS["scoring"])
+
+    def hello(self, context: Context) -> Hello:
+        """What this node is."""
+        return self._rows.hello(context, TREES)
+
+    def train(self, _: Any, task: Task, context: Context) -> Trained:
+        """Boosting from the beginning, on this node's training rows alone."""
+        data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
+        seed = derive(task.seed[0], "fit") % 2**31
+        trees = BoostedTrees(**{**task.config, **task.model}, random_state=seed)
+        x, y = Bench(self._learner, data).rows([place])
+        return Trained(
+            boost(trees, x, y, data.classes or 2),
+            self._rows.told(len(y)),
+            self._rows.told(len(data.validation.rows(place))),
+        )
+
+    def evaluate(self, model: bytes, task: Task, context: Context) -> Scored:
+        """The model's scores on this node's rows of a split; a trial has no model before its round."""
+        data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
+        x, y = Bench(self._learner, data).rows([place], task.split)
+        size = self._rows.told(len(y))
+        if not model or not len(y):
+            return Scored(size)
+        trees = BoostedTrees().adopt(model, data.classes or 2)
+        loss = 1 - score_of(trees, x, y, self._scoring)
+        return Scored(size, loss, float((trees.predict(x) == y).mean()))
+
+    def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
+        """The answer to `fedhpo.federation.local_search.LocalSearch`, and what it cost."""
+        data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
+        with LearnerFederation(data, self._learner, scoring=self._scoring, workers=0) as here:
+            [answer] = here.query(local_search_of(query), [place])
+        return searched(answer, self._rows)
+
+    def fine_tune(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
+        """Refused."""
+        raise InputError("boosted trees cannot be fine-tuned: they are trained whole")

@@ -1,0 +1,117 @@
+"""Trees of several clients joined to one model: the mean of their margins, and nothing else of theirs."""
+
+import json
+
+import numpy as np
+import pytest
+import xgboost
+
+from fedhpo.flower.arrays import Rejected
+from fedhpo.flower.bagging import boost, join, read_trees
+from fedhpo.learners.boosted import BoostedTrees
+
+FEATURES, ROUNDS = 4, 5
+
+
+def rows(count, classes, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, FEATURES)).astype(np.float32)
+    return x, rng.integers(0, classes, count)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_margin_is_the_weighted_mean_of_the_clients_margins(classes):
+    """XGBoost itself, trained at each client, is the oracle."""
+    trees = BoostedTrees(max_iter=ROUNDS, min_samples_leaf=2)
+    new = xgboost.DMatrix(rows(20, classes, seed=9)[0])
+    parts, margins, weights = [], [], [50.0, 20.0, 30.0]
+    for seed, weight in enumerate(weights):
+        x, y = rows(int(weight), classes, seed)
+        parts.append((read_trees(boost(trees, x, y, classes), FEATURES, classes, ROUNDS), weight))
+        own = xgboost.train(trees.parameters(classes) | {"base_score": 0.5}, xgboost.DMatrix(x, y), ROUNDS)
+        margins.append(own.predict(new, output_margin=True))
+    joined = BoostedTrees().adopt(join(parts, FEATURES, classes), classes)
+    expected = np.average(margins, axis=0, weights=weights)
+    np.testing.assert_allclose(joined.booster_.predict(new, output_margin=True), expected, atol=1e-6)
+
+
+def test_a_client_alone_keeps_its_model():
+    x, y = rows(40, 2, seed=0)
+    trees = BoostedTrees(max_iter=ROUNDS, min_samples_leaf=2)
+    sent = read_trees(boost(trees, x, y, 2), FEATURES, 2, ROUNDS)
+    once, thrice = (BoostedTrees().adopt(join([(sent, 1.0)] * n, FEATURES, 2), 2) for n in (1, 3))
+    np.testing.assert_allclose(once.predict_proba(x), thrice.predict_proba(x), atol=1e-6)
+    assert (once.predict(x) == y).mean() > 0.8
+
+
+def test_a_client_with_one_class_only_can_take_part():
+    x, y = rows(30, 3, seed=0)
+    sent = read_trees(boost(BoostedTrees(max_iter=2), x, np.zeros_like(y), 3), FEATURES, 3, 2)
+    joined = BoostedTrees().adopt(join([(sent, 1.0)], FEATURES, 3), 3)
+    assert set(joined.predict(x)) == {0}
+
+
+def test_nothing_of_its_rows_travels_but_splits_and_leaves():
+    x, y = rows(40, 2, seed=0)
+    sent = json.loads(boost(BoostedTrees(max_iter=1), x, y, 2))
+    assert list(sent) == ["trees"]
+    assert set(sent["trees"][0]) == {
+        "left_children",
+        "right_children",
+        "split_indices",
+        "split_conditions",
+        "default_left",
+    }
+
+
+def split(**changes):
+    """A tree with one split and two leaves."""
+    tree = {
+        "left_children": [1, -1, -1],
+        "right_children": [2, -1, -1],
+        "split_indices": [3, 0, 0],
+        "split_conditions": [0.5, -1.0, 1.0],
+        "default_left": [0, 0, 0],
+    }
+    return json.dumps({"trees": [tree | changes]}).encode()
+
+
+def test_a_tree_by_hand():
+    [tree] = read_trees(split(), FEATURES, 2, 1)
+    joined = BoostedTrees().adopt(join([([tree], 1.0)], FEATURES, 2), 2)
+    x = np.zeros((2, FEATURES), np.float32)
+    x[1, 3] = 0.6
+    odds = 1 / (1 + np.exp([1.0, -1.0]))
+    np.testing.assert_allclose(joined.predict_proba(x)[:, 1], odds, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\x80\x04K\x01.", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+        (b"{}", "cannot be read"),
+        (b'{"trees": {}}', "no trees, expected 1"),
+        (b'{"trees": []}', "0 trees, expected 1"),
+        (b'{"trees": [7]}', "lacks one of"),
+        (split(left_children=[0, -1, -1]), "cannot have the child 0"),
+        (split(left_children=[10**9, -1, -1]), "cannot have the child 1000000000"),
+        (split(left_children=[-1, -1, -1]), "node 0 cannot have the child -1"),
+        (split(right_children=[1, -1, -1]), "no split"),
+        (split(left_children=[1, 2, -1], right_children=[2, 2, -1]), "no split"),
+        (split(left_children=[-1] * 3, right_children=[-1] * 3), "have a parent"),
+        (split(split_indices=[FEATURES, 0, 0]), "no split of 4 features"),
+        (split(split_indices=[-1, 0, 0]), "no split of 4 features"),
+        (split(split_indices=[1.0, 0, 0]), "whole numbers"),
+        (split(default_left=[True, 0, 0]), "whole numbers"),
+        (split(split_conditions=[0.5, float("nan"), 1.0]), "finite"),
+        (split(split_conditions=[0.5, 1e39, 1.0]), "finite"),
+        (split(split_conditions=[0.5, 10**400, 1.0]), "finite"),
+        (split(split_conditions=[0.5, 1.0]), "different lengths"),
+        (split(split_conditions="abc"), "different lengths"),
+        (split(**{name: [] for name in json.loads(split())["trees"][0]}), "one at least"),
+    ],
+)
+def test_trees_that_are_none_are_rejected(raw, why):
+    with pytest.raises(Rejected, match=why):
+        read_trees(raw, FEATURES, 2, 1)
