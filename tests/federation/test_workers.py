@@ -305,7 +305,7 @@ def begin(tmp_path, program):
 
 
 def shared_memory():
-    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
 
 
 def test_nothing_stays_when_the_parent_is_killed(tmp_path):
@@ -320,9 +320,9 @@ def test_nothing_stays_when_the_parent_is_killed(tmp_path):
         time.sleep(0.3)  # in the middle of the round
     finally:
         parent.kill()
-        parent.communicate(timeout=20)
+        parent.communicate(timeout=60)
     wait_until_gone(helpers)
-    assert shared_memory() == before
+    assert shared_memory() <= before  # others may have gone meanwhile
     assert not list((tmp_path / "scratch").iterdir())
 
 
@@ -338,7 +338,7 @@ def test_ctrl_c_is_the_parents_affair(tmp_path):
         [worker] = [int(pid) for pid in parent.stdout.readline().split()]
         time.sleep(0.3)  # in the middle of the round
         os.killpg(parent.pid, signal.SIGINT)
-        _, errors = parent.communicate(timeout=20)
+        _, errors = parent.communicate(timeout=60)
     finally:
         parent.kill()
     assert parent.returncode != 0
