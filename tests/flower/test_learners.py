@@ -31,8 +31,8 @@ def study(**model):
     )
 
 
-def app(**options):
-    return client(ClientApp(), study=study(), **options)
+def app(name="xgboost", **options):
+    return client(ClientApp(), study=study(name=name), **options)
 
 
 def federation(made=None, grid=InProcessGrid, **options):
@@ -70,13 +70,14 @@ class TestSuite(FederationSuite):
         assert self.train(federation, 0, 1).round == 1
 
 
-def test_flora_over_flower(tmp_path):
+@pytest.mark.parametrize("name", ["xgboost", "hgb"])
+def test_flora_over_flower(tmp_path, name):
     """The parties' searches are those of the simulation; the training is by bagging, and says so."""
-    grid = InProcessGrid(app(), PARTIES)
-    with federation_of(grid, study(), repeatable=True) as flower:
-        ours = study().tune(tmp_path / "run", federation=flower)
-    with fh.LearnerFederation(four_parties(), "xgboost", workers=0) as simulated:
-        theirs = study().tune(federation=simulated)
+    grid = InProcessGrid(app(name), PARTIES)
+    with federation_of(grid, study(name=name), repeatable=True) as flower:
+        ours = study(name=name).tune(tmp_path / "run", federation=flower)
+    with fh.LearnerFederation(four_parties(), name, workers=0) as simulated:
+        theirs = study(name=name).tune(federation=simulated)
     first, second = ours.facts["flora"], theirs.facts["flora"]
     assert first["parties"] == second["parties"]
     assert first["config"] == second["config"]
@@ -185,7 +186,6 @@ def test_too_few_replies_are_no_round():
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        ({"name": "hgb"}, "cannot be joined .* use 'xgboost'"),
         ({"name": "svm"}, "cannot be joined .* use 'xgboost'"),
         ({"name": "mlp_sklearn"}, "cannot be joined .* use 'xgboost'"),
         ({"name": "cash"}, "cannot be joined .* use 'xgboost'"),

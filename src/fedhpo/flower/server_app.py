@@ -13,7 +13,7 @@ from fedhpo.engine.server import Aggregation
 from fedhpo.errors import InputError
 from fedhpo.flower.federation import FlowerFederation
 from fedhpo.flower.grid import GridFederation
-from fedhpo.learners import XGBOOST
+from fedhpo.learners import HGB, XGBOOST
 from fedhpo.result import Result
 from fedhpo.study import Study
 from fedhpo.study.learners import OPTIONS, is_learner
@@ -80,14 +80,17 @@ def federation_of(
 
 
 def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFederation:
-    """Boosted trees, the one learner whose parts can be joined without anybody's rows."""
+    """Boosted trees, the one learner whose parts can be joined without anybody's rows.
+
+    Clients may search with scikit-learn's ("hgb"); what they train is XGBoost's, under the same names.
+    """
     from fedhpo.flower.learners import FlowerLearnerFederation
 
     model = study.file.model
-    if model.name != XGBOOST.name:
+    if model.name not in (HGB.name, XGBOOST.name):
         raise InputError(
             f"model.name = {model.name!r}: trained by `fedhpo tune`, not over Flower, since what clients fit "
-            f"cannot be joined to one model; use {XGBOOST.name!r}, or a torch model"
+            f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
         )
     if "training" in model.others:
         raise InputError(
