@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import fedhpo as fh
 from fedhpo.data import FederatedData, from_clients
-from fedhpo.engine.pool import cores
+from fedhpo.engine.spawn import cores
 from fedhpo.federation import Work
 from fedhpo.federation.simulated import SimulatedFederation
 from fedhpo.models import build
