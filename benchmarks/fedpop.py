@@ -86,7 +86,8 @@ def measure(members: int, rounds: int, cohort: int, workers: int | None) -> dict
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the shares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--members", type=int, default=27)
     parser.add_argument("--rounds", type=int, default=4)
@@ -94,3 +95,7 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int)
     options = parser.parse_args()
     print(json.dumps(measure(options.members, options.rounds, options.cohort, options.workers), indent=1))
+
+
+if __name__ == "__main__":
+    main()

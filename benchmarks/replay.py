@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Sequence
@@ -95,7 +95,9 @@ def recording(directory: Path, rounds: int = 100) -> float:
 
 def main() -> None:
     """Print the numbers."""
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", help="where the record is written")
+    with tempfile.TemporaryDirectory(dir=parser.parse_args().directory) as folder:
         directory = Path(folder)
         for side_by_side in (1, 10, 25):
             path = directory / f"of-{side_by_side}"

@@ -64,6 +64,11 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"fedhpo {__version__}\n"
 
 
+def test_the_package_can_be_run_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "fedhpo", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("fedhpo ")
+
+
 def test_tune_says_what_came_of_it(folder, capsys):
     assert run("tune", "study.toml") == 0
     printed = capsys.readouterr()

@@ -45,5 +45,9 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = {
     "auto, entropy 0.01": {**AUTO, "entropy": 0.01},
     "auto, pretrain": {**AUTO, "baseline": "pretrain"},
     "auto, loss": {**AUTO, "difference": False},
-    "auto, error": {**AUTO, "metric": "error"},
+    "auto, landmarks 6 x 5": {**AUTO, "landmarks": 6, "landmark_rounds": 5},
+    "auto, landmarks 9 x 10": {**AUTO, "landmarks": 9, "landmark_rounds": 10},
+    # What it has to be better than.
+    **{plain(rule, 0.0): PLAIN[plain(rule, 0.0)] for rule in ("adaptive", "aggressive")},
+    plain("constant", 1.0): PLAIN[plain("constant", 1.0)],
 }

@@ -142,7 +142,7 @@ def run(
 
 def kill_at(rounds: int, file: Path, path: Path, workers: int | None) -> float:
     """Tune in a process of its own, and kill it without warning once so many rounds are recorded."""
-    command = [sys.executable, "-m", "fedhpo.cli", "tune", str(file), "--quiet"]
+    command = [sys.executable, "-m", "fedhpo", "tune", str(file), "--quiet"]
     command += ["--runs", str(path.parent), "--name", path.name]
     command += [] if workers is None else ["--workers", str(workers)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""`python -m fedhpo.cli`, the same as `fedhpo`."""
+"""`python -m fedhpo`, the same as `fedhpo`."""
 
 import sys
 
