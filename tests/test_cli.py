@@ -66,7 +66,8 @@ def test_version(capsys):
 
 def test_the_package_can_be_run_as_a_module():
     done = subprocess.run([sys.executable, "-m", "fedhpo", "--version"], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("fedhpo ")
+    assert done.returncode == 0
+    assert done.stdout.startswith("fedhpo ")
 
 
 def test_tune_says_what_came_of_it(folder, capsys):
