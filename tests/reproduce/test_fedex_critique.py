@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -235,7 +236,11 @@ def test_bad_input_is_named(more, message, capsys):
 
 
 def test_killed_and_resumed_ends_in_the_same_result(tmp_path):
-    found = reproduction("fedex-femnist").run("smoke", runs=tmp_path, workers=0, say=lambda text: None)
+    run = partial(reproduction("fedex-femnist").run, "smoke", runs=tmp_path, workers=0, say=lambda text: None)
+    found = run(out=tmp_path / "pages")
     assert 30 <= found["killed_after"] < 60
     assert found["same"]
-    assert len(found["results"]["killed"]["policies"]) == 4
+    assert found["results"]["killed"]["policies"] == 4
+    assert found["results"]["long"]["rounds"] <= 80
+    assert "ends in the same result" in (tmp_path / "pages/fedex-femnist-smoke.md").read_text()
+    assert run(out=tmp_path / "pages") == found  # also once everything is there

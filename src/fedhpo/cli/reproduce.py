@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
         return OK
     print(found["text"])
-    for what in ("page", "figures"):
+    for what in ("page", "figures", "data"):
         if what in found:
             print(f"{what}: {found[what]}")
     return OK

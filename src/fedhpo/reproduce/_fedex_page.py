@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.report.numbers import finite
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._fedex_claims import NAMES, Rows, judge
 from fedhpo.reproduce._fedex_figures import html
 from fedhpo.reproduce._fedex_settings import CANDIDATES, GAMMAS, PLAIN, PRETRAIN, REMEDIES, RULES, plain
+from fedhpo.reproduce._pages import publish
 from fedhpo.reproduce._tables import markdown
 
 if TYPE_CHECKING:
@@ -25,15 +24,9 @@ def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, An
     develop = Rows([row for row in found["rows"] if row["part"] == "develop"])
     verdicts = judge(main, scale.rounds)
     page = text(found, scale, main, develop, verdicts)
-    written = {}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        name = "fedex-critique" if found["scale"] == "default" else f"fedex-critique-{found['scale']}"
-        data = json.dumps(finite(found), indent=1)
-        for ending, content in ((".md", page), (".html", html(found, main)), (".json", data)):
-            (out / f"{name}{ending}").write_text(content, encoding="utf-8")
-        written = {"page": str(out / f"{name}.md"), "figures": str(out / f"{name}.html")}
-    return {**found, **written, "text": page, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    figures = html(found, main)
+    found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    return publish("fedex-critique", found, page, out, figures)
 
 
 def text(

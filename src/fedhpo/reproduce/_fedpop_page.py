@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 
 from fedhpo.report.figure import SEVERAL, axis, drawn, figure
 from fedhpo.report.html import Section
-from fedhpo.report.numbers import finite
 from fedhpo.report.page import frame
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_paper import TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from fedhpo.reproduce._fedpop_sets import OPTIMISERS
+from fedhpo.reproduce._pages import publish
 from fedhpo.reproduce._tables import markdown
 
 _TUNINGS = ("none", "fedex", "fedpop")
@@ -26,15 +25,9 @@ def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     rows = Rows(found["rows"])
     verdicts = judge(rows)
     page = text(found, rows, verdicts)
-    written = {}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        name = "fedpop" if found["scale"] == "default" else f"fedpop-{found['scale']}"
-        data = json.dumps(finite(found), indent=1)
-        for ending, content in ((".md", page), (".html", html(found, rows)), (".json", data)):
-            (out / f"{name}{ending}").write_text(content, encoding="utf-8")
-        written = {"page": str(out / f"{name}.md"), "figures": str(out / f"{name}.html")}
-    return {**found, **written, "text": page, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    figures = html(found, rows)
+    found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    return publish("fedpop", found, page, out, figures)
 
 
 def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:

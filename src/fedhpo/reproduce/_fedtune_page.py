@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 
 from fedhpo.report.figure import SEVERAL, axis, drawn, figure
 from fedhpo.report.html import Section
-from fedhpo.report.numbers import finite
 from fedhpo.report.page import frame
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._fedtune_claims import Row, judge, medians
 from fedhpo.reproduce._fedtune_paper import TABLE_1, TABLE_2
+from fedhpo.reproduce._pages import publish
 from fedhpo.reproduce._tables import Mean, markdown
 
 
@@ -23,15 +22,9 @@ def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Judge, and write fedtune.md, .html and .json if there is an `out`; the verdicts come back."""
     verdicts = judge(found["rows"])
     page = text(found, verdicts)
-    written = {}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        name = "fedtune" if found["scale"] == "default" else f"fedtune-{found['scale']}"
-        data = json.dumps(finite(found))
-        for ending, content in ((".md", page), (".html", html(found)), (".json", data)):
-            (out / f"{name}{ending}").write_text(content, encoding="utf-8")
-        written = {"page": str(out / f"{name}.md"), "figures": str(out / f"{name}.html")}
-    return {**found, **written, "text": page, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    figures = html(found)
+    found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    return publish("fedtune", found, page, out, figures)
 
 
 def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:

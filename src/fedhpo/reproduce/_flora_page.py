@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.report.numbers import finite
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._flora_claims import Row, judge, known, of_parts, tally, wilcoxon
 from fedhpo.reproduce._flora_paper import FEW, MAIN, MNIST, PARTIES, SAVINGS, SENT, TALLY, TREES, TRIED, Four
 from fedhpo.reproduce._flora_settings import LEARNERS, SCALES, Scale
+from fedhpo.reproduce._pages import publish
 from fedhpo.reproduce._tables import markdown
 from fedhpo.surfaces import SURFACES
 
@@ -28,14 +27,7 @@ def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, An
     verdicts = judge(found["rows"])
     page = text(found, scale, verdicts)
     found = {**found, "differs": differences(scale), "verdicts": [verdict.to_dict() for verdict in verdicts]}
-    written = {}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        name = "flora" if found["scale"] == "default" else f"flora-{found['scale']}"
-        (out / f"{name}.md").write_text(page, encoding="utf-8")
-        (out / f"{name}.json").write_text(json.dumps(finite(found), indent=1), encoding="utf-8")
-        written = {"page": str(out / f"{name}.md")}
-    return {**found, **written, "text": page}
+    return publish("flora", found, page, out)
 
 
 def text(found: Mapping[str, Any], scale: Scale, verdicts: list[_verdicts.Verdict]) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedhpo.report.html import Section, text
-from fedhpo.report.numbers import finite
 from fedhpo.reproduce import _noisy_svg as svg
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._noisy_advice import misses
@@ -17,6 +15,7 @@ from fedhpo.reproduce._noisy_claims import enough
 from fedhpo.reproduce._noisy_figures import Curves, Dots, Point
 from fedhpo.reproduce._noisy_methods import REMEDIES
 from fedhpo.reproduce._noisy_rules import MARGIN, points
+from fedhpo.reproduce._pages import publish
 from fedhpo.reproduce._tables import markdown
 from fedhpo.reproduce._verdicts import Verdict
 
@@ -45,19 +44,7 @@ def write(
         "plots": [figure.to_dict() for figure in figures],
         "advice": advice,
     }
-    written = {}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        name = "noisy-eval" if found["scale"] == "default" else f"noisy-eval-{found['scale']}"
-        stored = json.dumps(finite(data), separators=(",", ":")) + "\n"
-        for ending, content in (
-            (".md", page),
-            (".html", html_page(found, figures, verdicts)),
-            (".json", stored),
-        ):
-            (out / f"{name}{ending}").write_text(content, encoding="utf-8")
-        written = {"page": str(out / f"{name}.md"), "figures": str(out / f"{name}.html")}
-    return {**data, **written, "text": page}
+    return publish("noisy-eval", data, page, out, html_page(found, figures, verdicts))
 
 
 # Markdown
