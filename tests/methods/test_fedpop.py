@@ -315,12 +315,12 @@ class Slow(ToyFederation):
 
     def next_done(self, trial=None):
         if trial is None:
-            trial = next((number for number in self._submitted if number != 0), 0)
+            trial = next((number for number in self._trials.rounds if number != 0), 0)
         self.order = [*getattr(self, "order", []), trial]
         return super().next_done(trial)
 
     def ready(self):
-        return [number for number in self._submitted if number != 0]
+        return [number for number in self._trials.rounds if number != 0]
 
 
 def test_nobody_waits_for_a_slow_trial():

@@ -94,7 +94,7 @@ def test_other_methods_are_ranked_by_their_scores(tmp_path):
 
 def test_a_truth_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / FILE).write_text(json.dumps({"format": "other"}))
-    with pytest.raises(fh.InputError, match=r"cannot read the ground truth .*its format is 'other'"):
+    with pytest.raises(fh.InputError, match=r"must be a ground truth with format .*found 'other'"):
         Truth.load(tmp_path / FILE)
 
 

@@ -101,12 +101,12 @@ def test_mistakes_are_named():
     toy.start(1, {"width": 2}, seed=0)
     with pytest.raises(InputError, match="different models"):
         toy.fork(0, 1)
-    with pytest.raises(TrialError, match="trial 5 is not started"):
+    with pytest.raises(TrialError, match="trial 5 is not there"):
         toy.evaluate([5], [0])
     with pytest.raises(InputError, match=r"unknown client 3; there are 0\.\.2"):
         toy.submit(Work(0, [3], {}))
     toy.submit(Work(0, [2], {}))
-    with pytest.raises(TrialError, match="has a round under way"):
+    with pytest.raises(TrialError, match="in the middle of a round"):
         toy.submit(Work(0, [2], {}))
     with pytest.raises(TrialError, match="no round was submitted for trial 1"):
         toy.next_done(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo import _jsonfile
+from fedhpo._jsonfile import of_format
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 
@@ -47,22 +48,20 @@ class Truth:
         wanted = [Config(client=client).client for client in clients]
         return [known[client] for client in wanted] if all(client in known for client in wanted) else None
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Write it as JSON; as `truth.json` in a run's directory it is shown in the run's report."""
         clients = [Config(client=client).to_dict().get("client", {}) for client in self.clients]
         data = {"format": _FORMAT, "clients": clients, "values": list(self.values)}
-        Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        return _jsonfile.save(path, data)
 
     @classmethod
     def load(cls, path: str | Path) -> Truth:
         """Read what `save` wrote."""
+        data = of_format(_jsonfile.load(path, "ground truth"), _FORMAT, "ground truth", str(path))
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-            if data["format"] != _FORMAT:
-                raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
             return cls(tuple(data["clients"]), tuple(data["values"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"cannot read the ground truth {path}: {error}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: {error}") from None
 
 
 def train_alone(

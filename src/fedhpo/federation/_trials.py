@@ -19,12 +19,13 @@ from fedhpo.engine.gather import Gathering
 from fedhpo.engine.reply import discreet
 from fedhpo.engine.server import Aggregation, FedAvg
 from fedhpo.errors import InputError
+from fedhpo.federation._book import Book
 from fedhpo.federation.protocol import (
     ClientSide,
     Cost,
+    Federation,
     RoundReport,
     Status,
-    TrialError,
     TrialState,
     Work,
 )
@@ -77,42 +78,24 @@ S = TypeVar("S", bound=Shape)
 First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
 
 
-class Trials(Generic[S]):
-    """The trials of a federation, by number, and their rounds under way."""
+class Trials(Book[Trial, Round], Generic[S]):
+    """The trials of a federation whose server holds the models."""
 
     def __init__(self, first: First[S], aggregation: Aggregation) -> None:
+        super().__init__()
         self._first, self._aggregation = first, aggregation
-        self._trials: dict[int, Trial] = {}
         #: What is known of every shape that was started, by `Trial.shape`.
         self.shapes: dict[str, S] = {}
-        self.rounds: dict[int, Round] = {}
-
-    @property
-    def numbers(self) -> Sequence[int]:
-        """Those started and not stopped, in ascending order."""
-        return sorted(self._trials)
-
-    def __getitem__(self, trial: int) -> Trial:
-        if trial not in self._trials:
-            raise TrialError(f"trial {trial} is not there: it was not started, or was stopped")
-        return self._trials[trial]
-
-    def idle(self, *trials: int) -> None:
-        """Refuse trials that are in the middle of a round."""
-        for trial in trials:
-            if trial in self.rounds:
-                raise TrialError(f"trial {trial} is in the middle of a round")
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A fresh model."""
-        if trial in self._trials:
-            raise TrialError(f"trial {trial} has been started already")
+        self.new(trial)
         try:
             shape = flat.shape_key(model)
         except TypeError as error:
             raise InputError(f"the model cannot be built with {dict(model)}: {error}") from error
         self.shapes[shape], weights = self._first(model, seed)
-        self._trials[trial] = Trial(shape, seed, weights)
+        self[trial] = Trial(shape, seed, weights)
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
@@ -123,13 +106,7 @@ class Trials(Generic[S]):
                 f"its model has another shape ({copy.shape}, not {origin.shape})"
             )
         self.idle(target)
-        self._trials[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
-
-    def stop(self, trial: int) -> None:
-        """Forget a trial."""
-        _ = self[trial]
-        self.idle(trial)
-        del self._trials[trial]
+        self[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
 
     def state(self, trial: int) -> TrialState:
         """What is needed to go on with it."""
@@ -148,21 +125,9 @@ class Trials(Generic[S]):
         if weights.shape != (self.shapes[shape].size,):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
-        self._trials[trial] = Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._trials.clear()
-        self.rounds.clear()
+        self[trial] = Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
 
     # Rounds
-
-    @staticmethod
-    def apart(works: Sequence[Work]) -> None:
-        """Refuse two rounds of one trial at the same time."""
-        numbers = [work.trial for work in works]
-        if len(set(numbers)) < len(numbers):
-            raise TrialError(f"one round per trial at a time: found work for the trials {numbers}")
 
     def ready(self) -> list[int]:
         """Trials whose round has all its replies."""
@@ -170,8 +135,7 @@ class Trials(Generic[S]):
 
     def ended(self, trial: int | None) -> Round | None:
         """A round that has all its replies, of any trial or of the one named; None while there is none."""
-        if not self.rounds or (trial is not None and trial not in self.rounds):
-            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        self.submitted(trial)
         for number in self.ready():
             if trial in (None, number):
                 return self.rounds.pop(number)
@@ -192,7 +156,7 @@ class Trials(Generic[S]):
                 gathered.reject("updates are so large that the model after them is not finite")
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
-        self._trials[work.trial] = replace(trial, calls=trial.calls + 1)
+        self[work.trial] = replace(trial, calls=trial.calls + 1)
 
         results, rule_bytes = gathered.results, 0
         if isinstance(work.client, ClientSide):  # the rule goes out with the model, what it looked at stays
@@ -233,3 +197,28 @@ class Trials(Generic[S]):
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             weights = trial.weights + np.concatenate([step, change[trainable:]])
         return replace(trial, weights=weights, memory=memory, round=trial.round + 1)
+
+
+class HoldsTrials(Federation):
+    """A federation whose trials are `Trials`."""
+
+    _trials: Trials[Any]
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        self._trials.start(trial, model, seed)
+
+    def fork(self, source: int, target: int) -> None:
+        self._trials.fork(source, target)
+
+    def stop(self, trial: int) -> None:
+        self._trials.stop(trial)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        return self._trials.numbers
+
+    def state(self, trial: int) -> TrialState:
+        return self._trials.state(trial)
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        self._trials.restore(trial, state)

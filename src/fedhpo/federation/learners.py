@@ -19,6 +19,7 @@ from fedhpo.data import FederatedData, from_clients
 from fedhpo.engine.spawn import cores
 from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError, unknown_name
+from fedhpo.federation._book import Book
 from fedhpo.federation.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.federation.protocol import (
     QUERY,
@@ -32,7 +33,6 @@ from fedhpo.federation.protocol import (
     Scores,
     SplitName,
     Status,
-    TrialError,
     TrialState,
     Work,
 )
@@ -125,9 +125,8 @@ class LearnerFederation(Federation):
             raise InputError(f"workers must be at least 0, not {workers}")
         self._bench = Bench(self._learner, self._data)
         self._workers: Workers | None = None
-        self._trials: dict[int, _Trial] = {}
+        self._trials = Book[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
         self._fitted: dict[int, Any] = {}
-        self._under_way: dict[int, tuple[Work, int]] = {}  # by trial: the work, and its ticket
         self._ended: dict[int, Done] = {}
         self.capabilities = frozenset({QUERY, REPEATABLE})
         self.train_clients = self._data.train_clients
@@ -137,38 +136,24 @@ class LearnerFederation(Federation):
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        if trial in self._trials:
-            raise TrialError(f"trial {trial} has been started already")
-        self._trials[trial] = _Trial(dict(model), seed)
+        self._trials.add(trial, _Trial(dict(model), seed))
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("a learner cannot fork: it is trained whole, and cannot go on under another config")
 
     def stop(self, trial: int) -> None:
-        self._trial(trial)
-        self._idle(trial)
-        del self._trials[trial]
+        self._trials.stop(trial)
         self._fitted.pop(trial, None)
 
     @property
     def trials(self) -> Sequence[int]:
-        return sorted(self._trials)
-
-    def _trial(self, trial: int) -> _Trial:
-        if trial not in self._trials:
-            raise TrialError(f"trial {trial} is not there: it was not started, or was stopped")
-        return self._trials[trial]
-
-    def _idle(self, *trials: int) -> None:
-        for trial in trials:
-            if trial in self._under_way:
-                raise TrialError(f"trial {trial} is in the middle of a round")
+        return self._trials.numbers
 
     # Rounds
 
     def submit(self, work: Work) -> None:
-        trial = self._trial(work.trial)
-        self._idle(work.trial)
+        trial = self._trials[work.trial]
+        self._trials.idle(work.trial)
         if not isinstance(work.client, Mapping):
             raise InputError("learners train with one client config for the whole cohort")
         if trial.client is not None:
@@ -181,24 +166,24 @@ class LearnerFederation(Federation):
         self._learner.check([*work.client, *trial.model])
         trained = self._trained(work)
         ticket = self._hired.submit(self._task(trained)) if self._training == "pooled" else 0
-        self._under_way[work.trial] = work, ticket
+        self._trials.rounds[work.trial] = work, ticket
 
     def _trained(self, work: Work) -> _Trial:
         """The trial as it is after this work."""
         assert isinstance(work.client, Mapping)
-        return replace(self._trial(work.trial), client=dict(work.client), cohort=tuple(work.cohort))
+        return replace(self._trials[work.trial], client=dict(work.client), cohort=tuple(work.cohort))
 
     @staticmethod
     def _task(trial: _Trial) -> FitPooled:
         return FitPooled(trial.cohort, trial.config, derive(trial.seed, "fit"))
 
     def next_done(self, trial: int | None = None) -> RoundReport:
-        if not self._under_way or (trial is not None and trial not in self._under_way):
-            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        self._trials.submitted(trial)
+        under_way = self._trials.rounds
         if self._training == "collective":
-            number = next(iter(self._under_way)) if trial is None else trial
-            return self._end(number, *self._train_collectively(self._under_way[number][0]))
-        wanted = {ticket: n for n, (_, ticket) in self._under_way.items() if trial in (None, n)}
+            number = next(iter(under_way)) if trial is None else trial
+            return self._end(number, *self._train_collectively(under_way[number][0]))
+        wanted = {ticket: n for n, (_, ticket) in under_way.items() if trial in (None, n)}
         while not (ended := wanted.keys() & self._ended.keys()):
             done = self._hired.next()
             if done is not None:
@@ -226,7 +211,7 @@ class LearnerFederation(Federation):
             return None, {}, str(error)
 
     def _end(self, number: int, model: Any, blamed: dict[int, str], failure: str) -> RoundReport:
-        work, _ = self._under_way.pop(number)
+        work, _ = self._trials.rounds.pop(number)
         count = len(work.cohort)
         sizes = self._data.train.sizes[list(work.cohort)]
         if not failure:
@@ -265,7 +250,7 @@ class LearnerFederation(Federation):
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
-        self._idle(*trials)
+        self._trials.idle(*trials)
         if split not in get_args(SplitName):
             raise unknown_name("split", split, get_args(SplitName))
         chosen = self._known(clients)
@@ -329,12 +314,12 @@ class LearnerFederation(Federation):
     # State
 
     def state(self, trial: int) -> TrialState:
-        one = self._trial(trial)
+        one = self._trials[trial]
         facts = {"model": dict(one.model), "seed": one.seed, "client": one.client, "cohort": list(one.cohort)}
         return TrialState({"booster": _raw(self._fitted.get(trial))}, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
-        self._idle(trial)
+        self._trials.idle(trial)
         facts = dict(state.facts)
         self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"], tuple(facts["cohort"]))
         self._fitted.pop(trial, None)
@@ -348,7 +333,7 @@ class LearnerFederation(Federation):
 
     def model(self, trial: int) -> Any:
         """The trial's estimator; None before it is trained."""
-        one = self._trial(trial)
+        one = self._trials[trial]
         if one.client is None:
             return None
         if trial not in self._fitted:  # brought back from a file, which holds no estimator: fit it again
@@ -388,7 +373,6 @@ class LearnerFederation(Federation):
             self._workers = None
         self._trials.clear()
         self._fitted.clear()
-        self._under_way.clear()
         self._ended.clear()
 
 

@@ -23,7 +23,7 @@ from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation import protocol
 from fedhpo.federation._fresh import fresh_model, warn_of_batch_norm
-from fedhpo.federation._trials import Round, Trials
+from fedhpo.federation._trials import HoldsTrials, Round, Trials
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.local_search import LocalSearch
 from fedhpo.federation.protocol import (
@@ -31,14 +31,12 @@ from fedhpo.federation.protocol import (
     BEFORE,
     Answer,
     Cost,
-    Federation,
     Ints,
     Query,
     RoundReport,
     Scores,
     SplitName,
     Status,
-    TrialState,
     Work,
 )
 from fedhpo.federation.simulated_search import search_clients
@@ -87,7 +85,7 @@ class _Models:
         return _Shape(model.size, model.trainable_size, stacked)
 
 
-class SimulatedFederation(Federation):
+class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
 
     def __init__(
@@ -124,27 +122,6 @@ class SimulatedFederation(Federation):
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities = frozenset(able)
-
-    # Trials
-
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        self._trials.start(trial, model, seed)
-
-    def fork(self, source: int, target: int) -> None:
-        self._trials.fork(source, target)
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
-
-    def state(self, trial: int) -> TrialState:
-        return self._trials.state(trial)
-
-    def restore(self, trial: int, state: TrialState) -> None:
-        self._trials.restore(trial, state)
 
     def model(self, trial: int) -> nn.Module:
         """The trial's model as a module, for use outside the federation."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedhpo.config import Config, Frozen
 from fedhpo.errors import InputError, unknown_name
+from fedhpo.federation._book import Book
 from fedhpo.federation.protocol import (
     REPEATABLE,
     Answer,
@@ -25,7 +26,6 @@ from fedhpo.federation.protocol import (
     Scores,
     SplitName,
     Status,
-    TrialError,
     TrialState,
     Work,
 )
@@ -78,41 +78,27 @@ class TabularFederation(Federation):
         }
         self._column = np.full(len(table.train_sizes), -1)
         self._column[self.validation_clients] = np.arange(len(self.validation_clients))
-        self._trials: dict[int, _Trial] = {}
-        self._submitted: dict[int, Work] = {}
+        self._trials = Book[_Trial, Work]()
 
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        if trial in self._trials:
-            raise TrialError(f"trial {trial} has been started already")
-        self._trials[trial] = _Trial(Frozen(model))
+        self._trials.add(trial, _Trial(Frozen(model)))
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("a table cannot fork: it holds no model that could go on under another config")
 
     def stop(self, trial: int) -> None:
-        self._trial(trial)
-        self._idle(trial)
-        del self._trials[trial]
+        self._trials.stop(trial)
 
     @property
     def trials(self) -> Sequence[int]:
-        return sorted(self._trials)
-
-    def _trial(self, trial: int) -> _Trial:
-        if trial not in self._trials:
-            raise TrialError(f"trial {trial} is not there: it was not started, or was stopped")
-        return self._trials[trial]
-
-    def _idle(self, trial: int) -> None:
-        if trial in self._submitted:
-            raise TrialError(f"trial {trial} is in the middle of a round")
+        return self._trials.numbers
 
     def seek(self, trial: int, config: Config, round: int) -> None:
         """Put a trial's clock where so many rounds under `config` would have brought it."""
         place = self.index(config)
-        self._trials[trial] = replace(self._trial(trial), config=place, round=round)
+        self._trials[trial] = replace(self._trials[trial], config=place, round=round)
 
     def index(self, config: Config) -> int:
         """The place of a config in the pool."""
@@ -122,25 +108,23 @@ class TabularFederation(Federation):
 
     def submit(self, work: Work) -> None:
         self._begin(work)
-        self._submitted[work.trial] = work
+        self._trials.rounds[work.trial] = work
 
     def next_done(self, trial: int | None = None) -> RoundReport:
-        if not self._submitted or (trial is not None and trial not in self._submitted):
-            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
-        return self._end(self._submitted.pop(next(iter(self._submitted)) if trial is None else trial))
+        self._trials.submitted(trial)
+        under_way = self._trials.rounds
+        return self._end(under_way.pop(next(iter(under_way)) if trial is None else trial))
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
-        numbers = [piece.trial for piece in work]
-        if len(set(numbers)) < len(numbers):
-            raise TrialError(f"one round per trial at a time: found work for the trials {numbers}")
+        self._trials.apart(work)
         for piece in work:
             self._begin(piece)
         return [self._end(piece) for piece in work]
 
     def _begin(self, work: Work) -> None:
         """Check the work, and find out from the first one which config the trial is for."""
-        trial = self._trial(work.trial)
-        self._idle(work.trial)
+        trial = self._trials[work.trial]
+        self._trials.idle(work.trial)
         for client in work.cohort:
             if not 0 <= client < len(self.table.train_sizes) or not self.table.train_sizes[client]:
                 raise InputError(f"client {client} cannot train: it is not there, or has no training data")
@@ -216,8 +200,8 @@ class TabularFederation(Federation):
         if len(bad):
             raise InputError(f"client {bad[0]} is not there: clients are 0..{len(self._column) - 1}")
         for trial in trials:
-            self._trial(trial)
-            self._idle(trial)
+            _ = self._trials[trial]
+            self._trials.idle(trial)
         return [self._scores(trial, chosen) for trial in trials]
 
     def _scores(self, number: int, clients: Ints) -> Scores:
@@ -244,12 +228,12 @@ class TabularFederation(Federation):
     # State
 
     def state(self, trial: int) -> TrialState:
-        one = self._trial(trial)
+        one = self._trials[trial]
         config = -1 if one.config is None else one.config
         return TrialState({"clock": np.array([config, one.round])}, {"model": dict(one.model)})
 
     def restore(self, trial: int, state: TrialState) -> None:
-        self._idle(trial)
+        self._trials.idle(trial)
         config, round = (int(number) for number in state.arrays["clock"])
         model = Frozen({name: _tuple(value) for name, value in state.facts["model"].items()})
         self._trials[trial] = _Trial(model, None if config < 0 else config, round)

@@ -7,7 +7,6 @@ client looks itself up. It is a `ClientSide` rule.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo import _jsonfile
+from fedhpo._jsonfile import of_format
 from fedhpo.config import Config
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.fedtune.cells import Cells
@@ -129,9 +130,7 @@ class ReferenceTable:
     @classmethod
     def from_dict(cls, data: Any, where: str = "table") -> ReferenceTable:
         """The inverse of `to_dict`; `where` leads the error messages."""
-        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
-            found = data.get("format") if isinstance(data, Mapping) else type(data).__name__
-            raise InputError(f"{where}: must be a reference table with format {_FORMAT!r}, found {found!r}")
+        data = of_format(data, _FORMAT, "reference table", where)
         try:
             return cls(
                 Cells(tuple(data["indices"]), tuple(data["quantities"])),
@@ -150,18 +149,12 @@ class ReferenceTable:
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, a few KB."""
-        path = Path(path)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        return path
+        return _jsonfile.save(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> ReferenceTable:
         """Read what `save` wrote."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read the reference table {path}: {error}") from None
-        return cls.from_dict(data, str(path))
+        return cls.from_dict(_jsonfile.load(path, "reference table"), str(path))
 
 
 def _score(value: Any) -> float | None:

@@ -18,13 +18,12 @@ from fedhpo.engine.hyperparameters import Local, parse
 from fedhpo.engine.server import OPTIMISERS, Aggregation, server_optimiser
 from fedhpo.errors import InputError
 from fedhpo.federation import protocol
-from fedhpo.federation._trials import Round, Trials
+from fedhpo.federation._trials import HoldsTrials, Round, Trials
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import (
     ClientSide,
     RoundReport,
     Status,
-    TrialState,
     Work,
 )
 from fedhpo.flower import messages
@@ -36,7 +35,7 @@ from fedhpo.flower.post import ArraysParcel, Item
 from fedhpo.flower.replies import read_trained
 
 
-class FlowerFederation(GridFederation):
+class FlowerFederation(HoldsTrials, GridFederation):
     """Clients behind a Flower grid; the server's side of training happens here.
 
     Parameters
@@ -81,27 +80,6 @@ class FlowerFederation(GridFederation):
                 raise InputError(f"model = {model!r}: no client says of what shape its samples are")
             return TorchModel(ZooModel(model, shape, self._clients.common("classes") or 1))
         return TorchModel(model_factory(model, None))  # type: ignore[arg-type]  # only a name needs data
-
-    # Trials
-
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        self._trials.start(trial, model, seed)
-
-    def fork(self, source: int, target: int) -> None:
-        self._trials.fork(source, target)
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
-
-    def state(self, trial: int) -> TrialState:
-        return self._trials.state(trial)
-
-    def restore(self, trial: int, state: TrialState) -> None:
-        self._trials.restore(trial, state)
 
     def model(self, trial: int) -> Any:
         """The trial's model for use outside the federation: a module, or named arrays."""

@@ -15,12 +15,12 @@ from flwr.serverapp import Grid
 
 from fedhpo.engine.server import Aggregation
 from fedhpo.errors import InputError
+from fedhpo.federation._book import Book
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import (
     Cost,
     RoundReport,
     Status,
-    TrialError,
     TrialState,
     Work,
 )
@@ -96,52 +96,37 @@ class FlowerLearnerFederation(GridFederation):
             raise InputError("no client says how many features its rows have")
         self._features = int(np.prod(shape))
         self._classes = self._clients.common("classes") or 2
-        self._trials: dict[int, _Trial] = {}
-        self._rounds: dict[int, _Round] = {}
+        self._trials = Book[_Trial, _Round]()
 
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        if trial in self._trials:
-            raise TrialError(f"trial {trial} has been started already")
-        self._trials[trial] = _Trial(dict(model), seed)
+        self._trials.add(trial, _Trial(dict(model), seed))
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("a learner cannot fork: it is trained whole, and cannot go on under another config")
 
     def stop(self, trial: int) -> None:
-        self._idle(trial)
-        del self._trials[trial]
+        self._trials.stop(trial)
 
     @property
     def trials(self) -> Sequence[int]:
-        return sorted(self._trials)
-
-    def _trial(self, trial: int) -> _Trial:
-        if trial not in self._trials:
-            raise TrialError(f"trial {trial} is not there: it was not started, or was stopped")
-        return self._trials[trial]
-
-    def _idle(self, trial: int) -> _Trial:
-        if trial in self._rounds:
-            raise TrialError(f"trial {trial} is in the middle of a round")
-        return self._trial(trial)
+        return self._trials.numbers
 
     def state(self, trial: int) -> TrialState:
-        one = self._trial(trial)
+        one = self._trials[trial]
         facts = {"model": dict(one.model), "seed": one.seed, "client": dict(one.client)}
         return TrialState({"booster": np.frombuffer(one.raw, np.uint8)}, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
-        if trial in self._rounds:
-            raise TrialError(f"trial {trial} is in the middle of a round")
+        self._trials.idle(trial)
         facts = state.facts
         raw = np.asarray(state.arrays["booster"], np.uint8).tobytes()
         self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"], raw)
 
     def model(self, trial: int) -> BoostedTrees | None:
         """The trial's estimator; None before it is trained."""
-        one = self._trial(trial)
+        one = self._trials[trial]
         if not one.raw:
             return None
         return BoostedTrees(**{**one.client, **one.model}).adopt(one.raw, self._classes)
@@ -149,7 +134,8 @@ class FlowerLearnerFederation(GridFederation):
     # Rounds
 
     def submit(self, work: Work) -> None:
-        trial = self._idle(work.trial)
+        trial = self._trials[work.trial]
+        self._trials.idle(work.trial)
         if not isinstance(work.client, Mapping):
             raise InputError("learners train with one client config for the whole cohort")
         if trial.raw:
@@ -159,7 +145,7 @@ class FlowerLearnerFederation(GridFederation):
         self._can_train(work.cohort)
         XGBOOST.check([*work.client, *trial.model])
         self._nodes.look()
-        one = self._rounds[work.trial] = _Round(work)
+        one = self._trials.rounds[work.trial] = _Round(work)
         for place in range(len(work.cohort)):
             self._post.add(self._training(one, trial, place))
         self._post.send()
@@ -182,14 +168,13 @@ class FlowerLearnerFederation(GridFederation):
         return Item(client, messages.TRAIN, task.to_dict(), None, read, done)
 
     def next_done(self, trial: int | None = None) -> RoundReport:
-        if not self._rounds or (trial is not None and trial not in self._rounds):
-            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        self._trials.submitted(trial)
         while not (ended := [n for n in self.ready() if trial in (None, n)]):
             self._post.collect()
-        return self._end(self._rounds.pop(ended[0]))
+        return self._end(self._trials.rounds.pop(ended[0]))
 
     def ready(self) -> list[int]:
-        return [number for number, one in self._rounds.items() if one.complete]
+        return [number for number, one in self._trials.rounds.items() if one.complete]
 
     def _end(self, one: _Round) -> RoundReport:
         work, replies = one.work, [one.replies[place] for place in range(len(one.work.cohort))]
@@ -229,7 +214,8 @@ class FlowerLearnerFederation(GridFederation):
     # What the tasks of `GridFederation` are about
 
     def _asked_of(self, trial: int) -> tuple[TreesParcel, Task, tuple[int, ...]]:
-        one = self._idle(trial)
+        self._trials.idle(trial)
+        one = self._trials[trial]
         return TreesParcel(one.raw), Task(trial, 0, 0, one.model), (one.seed,)
 
     def _check_fine_tune(self, task: FineTune) -> None:
@@ -252,4 +238,3 @@ class FlowerLearnerFederation(GridFederation):
 
     def close(self) -> None:
         self._trials.clear()
-        self._rounds.clear()

@@ -28,8 +28,8 @@ class FedEx(FedExSettings, Method):
     "hyperband" or "fixed" (`trials` of full length, as many as the total pays for by default); one trial of
     full length is FedEx alone. The other settings are those of the client policy: `arms` and `eps` (how
     many, how far from the config), `steps`, `gamma` and `baseline` (how it learns), `metric`, `difference`
-    and `clip` (from what), `cutoff` (when exploration ends), `explore`, `entropy`, `eliminate`, `landmarks`
-    and `landmark_rounds` (remedies), `start` (a saved policy).
+    and `clip` (from what), `cutoff` and `until` (when exploration ends), `explore`, `entropy`,
+    `eliminate`, `landmarks` and `landmark_rounds` (remedies), `start` (a saved policy).
 
     >>> FedEx(schedule="fixed", trials=1).tuner().policy.arms
     27

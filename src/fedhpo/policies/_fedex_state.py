@@ -26,10 +26,14 @@ class FedExState:
     """One trial's distribution over its arms."""
 
     def __init__(
-        self, settings: FedExSettings, start: LearnedPolicy, landmarks: Sequence[Landmark] = ()
+        self,
+        settings: FedExSettings,
+        start: LearnedPolicy,
+        landmarks: Sequence[Landmark] = (),
+        learns: int | None = None,
     ) -> None:
         self.arms = start.arms
-        self._settings = settings
+        self._settings, self._learns = settings, learns
         self._log_weights: Floats = np.log(start.weights)
         self._steps = Steps(settings.steps, len(self.arms))
         self._baseline = Baseline(settings.baseline, settings.gamma)
@@ -55,7 +59,9 @@ class FedExState:
 
     @property
     def stopped(self) -> bool:
-        """Whether exploration has ended: the entropy is below the cutoff."""
+        """Whether exploration has ended: it learned long enough, or the entropy is below the cutoff."""
+        if self._learns is not None and len(self._past) > self._learns:  # before the first round there is one
+            return True
         return entropy_of(self.weights) < self._settings.cutoff
 
     @property

@@ -53,6 +53,11 @@ class FedEx(FedExSettings):
     cutoff
         Below this entropy of the distribution (in nats) exploration ends: everybody gets the arm with most
         weight.
+    until
+        The share of a full training's rounds in which the policy learns; then, too, everybody gets the arm
+        with most weight. What one round of an arm does to a model that is trained already speaks for small
+        steps, however much training alone would need large ones: the short-horizon bias of Wu et al. (2018,
+        Understanding short-horizon bias in stochastic meta-optimization). 1 learns to the end.
     explore
         The share of draws that is uniform over the arms, so that a gradient is at most arms / explore times
         a score (Auer et al., 2002, The nonstochastic multiarmed bandit problem). 0.1 is a sound value; "auto"
@@ -84,6 +89,8 @@ class FedEx(FedExSettings):
 
     #: Found before the search began; see `prepare`.
     found: tuple[Landmark, ...] = ()
+    #: The rounds of a trial in which it learns, once these are known; see `prepare`.
+    learns: int | None = None
 
     def __post_init__(self) -> None:
         check(self)
@@ -118,10 +125,10 @@ class FedEx(FedExSettings):
         if self._learned is not None:
             for arm in self._learned.arms:
                 space.validate(config.replace(client=arm))
-            return FedExState(settings, self._learned, self.found)
+            return FedExState(settings, self._learned, self.found, self.learns)
         given = [landmark.client for landmark in self.found]
         arms = draw_arms(config, space, settings.arms, settings.eps, rng, given)
-        return FedExState(settings, LearnedPolicy.uniform(arms), self.found)
+        return FedExState(settings, LearnedPolicy.uniform(arms), self.found, self.learns)
 
     def tuned(self, config: Config) -> FedEx:
         """These settings with what the config's scope `policy` says otherwise.
@@ -157,7 +164,7 @@ class FedEx(FedExSettings):
                 f"{privacy.mechanism!r} releases none: use mechanism = 'laplace'"
             )
 
-    # Landmarks
+    # Before the search
 
     @property
     def rounds_before(self) -> int:
@@ -165,7 +172,13 @@ class FedEx(FedExSettings):
         return self.landmarks * self.landmark_rounds
 
     def prepare(self, search: Search) -> FedEx:
-        """Train the landmarks, drawn around the user's own config (or from `start`), alone."""
+        """Find out for how long to learn; train the landmarks, drawn around the user's own config (or from
+        `start`), alone."""
+        if self.until < 1:
+            return replace(self, learns=max(1, round(self.until * search.rounds)))._with_landmarks(search)
+        return self._with_landmarks(search)
+
+    def _with_landmarks(self, search: Search) -> FedEx:
         if not self.landmarks:
             return self
         config, rng = search.enqueued[0], stream(search.seed, "landmarks")

@@ -26,6 +26,7 @@ class FedExSettings:
     difference: bool = False
     clip: float | None = None
     cutoff: float = 0.0
+    until: float = 1.0
     explore: float | Literal["auto"] = 0.0
     entropy: float = 0.0
     eliminate: float = 0.0
@@ -62,6 +63,9 @@ def check(settings: FedExSettings) -> None:
             allowed = "at least 0" if math.isinf(high) else f"in [0, {high:g}]"
             allowed += ", or 'auto'" if may_be_auto else ""
             raise InputError(f"{name} must be a number {allowed}, not {value!r}")
+    until: Any = settings.until
+    if isinstance(until, str) or not 0 < until <= 1:
+        raise InputError(f"until must be a number in (0, 1], not {until!r}")
     if not 0 < settings.eps < math.inf:
         raise InputError(f"eps must be a positive number, not {settings.eps!r}")
     if settings.clip is not None and not 0 < settings.clip < math.inf:

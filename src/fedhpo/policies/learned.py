@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo import _jsonfile
+from fedhpo._jsonfile import of_format
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Floats
@@ -73,9 +74,7 @@ class LearnedPolicy:
     @classmethod
     def from_dict(cls, data: Any, where: str = "policy") -> LearnedPolicy:
         """The inverse of `to_dict`; `where` leads the error messages."""
-        if not isinstance(data, Mapping) or data.get("format") != _FORMAT:
-            found = data.get("format") if isinstance(data, Mapping) else type(data).__name__
-            raise InputError(f"{where}: must be a saved policy with format {_FORMAT!r}, found {found!r}")
+        data = of_format(data, _FORMAT, "saved policy", where)
         try:
             return cls(tuple(data["arms"]), tuple(float(value) for value in data["log_weights"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -83,18 +82,12 @@ class LearnedPolicy:
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON."""
-        path = Path(path)
-        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        return path
+        return _jsonfile.save(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> LearnedPolicy:
         """Read what `save` wrote."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read the policy {path}: {error}") from None
-        return cls.from_dict(data, str(path))
+        return cls.from_dict(_jsonfile.load(path, "policy"), str(path))
 
 
 def softmax(log_weights: Floats) -> Floats:

@@ -62,7 +62,7 @@ def text(
         parts += ["## First baseline", _settings(main, [plain("adaptive", 0.0), *PRETRAIN])]
     if main.has("auto"):
         parts += ["## Remedies, and all plain settings", _settings(main, [*REMEDIES, *PRETRAIN, *PLAIN])]
-    if develop.has("auto"):
+    if develop.has("first"):
         parts += [
             "## What `auto()` was chosen from",
             "On other arms and other seeds than above.",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedhpo.errors import InputError
+from fedhpo.federation._book import Book
 from fedhpo.federation.protocol import (
     AFTER,
     BEFORE,
@@ -29,7 +30,6 @@ from fedhpo.federation.protocol import (
     Scores,
     SplitName,
     Status,
-    TrialError,
     TrialState,
     Work,
 )
@@ -90,20 +90,18 @@ class ToyFederation(Federation):
         self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
         self.missing, self.failing, self.seconds = missing, failing, seconds
         self.sizes: Ints = 10 + self.train_clients % 7
-        self._trials: dict[int, _Trial] = {}
-        self._submitted: dict[int, Work] = {}
+        self._trials = Book[_Trial, Work]()
         self._arrivals = None if arrivals is None else np.random.default_rng(arrivals)
         self._chance = None if repeatable else np.random.default_rng()
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """Weights of 0, that is, a loss of 1 without noise."""
-        if trial in self._trials:
-            raise TrialError(f"trial {trial} was started already")
-        self._trials[trial] = _Trial(np.zeros(self.parameters), dict(model), seed)
+        self._trials.add(trial, _Trial(np.zeros(self.parameters), dict(model), seed))
 
     def fork(self, source: int, target: int) -> None:
         """The weights and the round clock of `source`."""
-        origin, copy = self._trial(source), self._idle(target)
+        origin, copy = self._trials[source], self._trials[target]
+        self._trials.idle(target)
         if origin.model != copy.model:
             raise InputError(
                 f"trials {source} and {target} have different models: {origin.model}, {copy.model}"
@@ -112,29 +110,28 @@ class ToyFederation(Federation):
 
     def stop(self, trial: int) -> None:
         """Forget the trial."""
-        self._idle(trial)
-        del self._trials[trial]
+        self._trials.stop(trial)
 
     def submit(self, work: Work) -> None:
         """Remember the work; `next_done` does it."""
-        self._idle(work.trial)
+        _ = self._trials[work.trial]
+        self._trials.idle(work.trial)
         self._known(work.cohort)
-        self._submitted[work.trial] = work
+        self._trials.rounds[work.trial] = work
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         """Do a submitted round."""
-        waiting = list(self._submitted)
-        if not waiting or (trial is not None and trial not in self._submitted):
-            raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+        self._trials.submitted(trial)
+        waiting = list(self._trials.rounds)
         if trial is None:
             trial = waiting[0 if self._arrivals is None else int(self._arrivals.integers(len(waiting)))]
         if self.seconds:
             time.sleep(self.seconds)
-        return self._train(self._submitted.pop(trial))
+        return self._train(self._trials.rounds.pop(trial))
 
     def ready(self) -> list[int]:
         """All that were submitted, unless they end in an order of their own."""
-        return list(self._submitted) if self._arrivals is None else []
+        return list(self._trials.rounds) if self._arrivals is None else []
 
     def _train(self, work: Work) -> RoundReport:
         trial = self._trials[work.trial]
@@ -188,7 +185,7 @@ class ToyFederation(Federation):
         chosen = np.array(clients, dtype=np.int64)
         found = []
         for number in trials:
-            trial = self._trial(number)
+            trial = self._trials[number]
             stream = np.random.default_rng([self.seed, trial.seed, trial.round, 1 + _SPLITS.index(split)])
             noise = self.noise * stream.normal(size=len(self.sizes))[chosen]
             loss = _loss(trial.weights) + noise
@@ -205,7 +202,7 @@ class ToyFederation(Federation):
 
     def state(self, trial: int) -> TrialState:
         """The weights; model, seed and round as facts."""
-        found = self._trial(trial)
+        found = self._trials[trial]
         return TrialState(
             {"weights": found.weights},
             {"model": found.model, "seed": found.seed, "round": found.round, "calls": found.calls},
@@ -230,18 +227,7 @@ class ToyFederation(Federation):
     @property
     def trials(self) -> Sequence[int]:
         """The trials started and not stopped."""
-        return sorted(self._trials)
-
-    def _trial(self, trial: int) -> _Trial:
-        if trial not in self._trials:
-            raise TrialError(f"trial {trial} is not started")
-        return self._trials[trial]
-
-    def _idle(self, trial: int) -> _Trial:
-        found = self._trial(trial)
-        if trial in self._submitted:
-            raise TrialError(f"trial {trial} has a round under way")
-        return found
+        return self._trials.numbers
 
     def _known(self, clients: Sequence[int] | Ints) -> None:
         for client in clients:
