@@ -116,9 +116,9 @@ def test_verdicts_need_two_standard_errors():
 
 
 def test_cells_of_the_default_scale():
-    """Nine plain settings, one more baseline, four remedies and auto, at two sizes over five seeds."""
+    """Nine plain settings, one more baseline, five remedies and auto, at two sizes over five seeds."""
     usual = cells(SCALES["default"], ["plain", "pretrain", "remedies"])
-    assert len(usual) == (9 + 1 + 5) * 2 * 5
+    assert len(usual) == (9 + 1 + 6) * 2 * 5
     assert len({cell.name for cell in usual}) == len(usual)
     develop = cells(SCALES["default"], ["develop"])
     assert len(develop) == len(CANDIDATES) * 2 * 3

@@ -33,6 +33,7 @@ REMEDIES: Mapping[str, Mapping[str, Any]] = {
     "explore 0.1": {**_BASE, "explore": 0.1},
     "eliminate 0.1": {**_BASE, "eliminate": 0.1},
     "landmarks 6 x 5": {**_BASE, "landmarks": 6, "landmark_rounds": 5},
+    "until 0.3": {**_BASE, "until": 0.3},
     "auto": dict(AUTO),
 }
 #: What `FedEx.auto()` was chosen from, on other arms and other seeds: one change at a time to what was best
