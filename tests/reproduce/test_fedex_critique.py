@@ -167,9 +167,7 @@ def test_a_row_by_hand():
     assert row["collapse"] == 2
     assert row["kendall"] == row["spearman"] == pytest.approx(1.0)
     assert row["regret"] == 0
-    assert row["curves"]["largest"] == pytest.approx(
-        [1 / 3, 1 / (1 + 2 * math.exp(-5)), row["curves"]["largest"][2]]
-    )
+    assert row["curves"]["largest"][:2] == [0.3333, round(1 / (1 + 2 * math.exp(-5)), 4)]
     failed = measured(Cell("plain", 4, "x", 0), None, truth)
     assert failed["failed"]
     assert failed["accuracy"] == 0
@@ -181,7 +179,7 @@ def test_the_whole_at_smoke_scale_and_again_from_its_runs(tmp_path, capsys, monk
     options += ["--out", str(tmp_path / "out"), "--workers", "0", "--json", "--quiet"]
     assert main([*options, "--only", "pretrain,remedies"]) == 0
     first = json.loads(capsys.readouterr().out)
-    assert len(first["rows"]) == (1 + 5) * 2 * 2
+    assert len(first["rows"]) == (1 + 6) * 2 * 2
     assert "auto, loss" not in {row["setting"] for row in first["rows"]}
 
     def never(*_: object, **__: object) -> None:
@@ -193,7 +191,7 @@ def test_the_whole_at_smoke_scale_and_again_from_its_runs(tmp_path, capsys, monk
     assert again["rows"] == first["rows"]
     page = (tmp_path / "out" / "fedex-critique-smoke.md").read_text(encoding="utf-8")
     assert "| landmarks 6 x 5 | 3 |" in page
-    assert (tmp_path / "out" / "fedex-critique-smoke.html").stat().st_size > 1_000_000
+    assert 10_000 < (tmp_path / "out" / "fedex-critique-smoke.html").stat().st_size < 1_000_000
     saved = json.loads((tmp_path / "out" / "fedex-critique-smoke.json").read_text(encoding="utf-8"))
     assert np.isfinite([row["accuracy"] for row in saved["rows"]]).all()
 

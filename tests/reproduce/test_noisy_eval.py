@@ -12,7 +12,7 @@ import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.compare.comparison import value_at
 from fedhpo.evaluation import Evaluator, Objective, Privacy
-from fedhpo.reproduce import _noisy_svg as svg
+from fedhpo.reproduce import _svg as svg
 from fedhpo.reproduce import reproduction
 from fedhpo.reproduce._noisy_claims import judge
 from fedhpo.reproduce._noisy_figures import Curves, Point

@@ -24,7 +24,7 @@ def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, An
     develop = Rows([row for row in found["rows"] if row["part"] == "develop"])
     verdicts = judge(main, scale.rounds)
     page = text(found, scale, main, develop, verdicts)
-    figures = html(found, main)
+    figures = html(found, main, verdicts)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
     return publish("fedex-critique", found, page, out, figures)
 

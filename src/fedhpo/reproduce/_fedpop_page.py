@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.report.figure import SEVERAL, axis, drawn, figure
 from fedhpo.report.html import Section
-from fedhpo.report.page import frame
-from fedhpo.reproduce import _verdicts
+from fedhpo.reproduce import _svg, _verdicts
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_paper import TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from fedhpo.reproduce._fedpop_sets import OPTIMISERS
-from fedhpo.reproduce._pages import publish
+from fedhpo.reproduce._pages import publish, side_by_side, static
 from fedhpo.reproduce._tables import markdown
 
 _TUNINGS = ("none", "fedex", "fedpop")
@@ -25,7 +23,7 @@ def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     rows = Rows(found["rows"])
     verdicts = judge(rows)
     page = text(found, rows, verdicts)
-    figures = html(found, rows)
+    figures = html(found, rows, verdicts)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
     return publish("fedpop", found, page, out, figures)
 
@@ -148,26 +146,19 @@ def _optimisers(rows: Rows) -> str:
     return markdown(["optimiser", "set", "random search", "FedPop"], lines) if lines else ""
 
 
-def html(found: dict[str, Any], rows: Rows) -> str:
+def html(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:
     """Figure 5 as a page; seeds are averaged round by round, centralised training is a level."""
-    traces: list[dict[str, Any]] = []
-    for i, tuning in enumerate(_TUNINGS):
+    series = {}
+    for tuning in _TUNINGS:
         curves = [dict(c) for c in rows.values("figure5", "rs", tuning, "curve").values() if c]
-        if not curves:
-            continue
-        rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
-        means = [float(np.mean([curve[number] for curve in curves])) for number in rounds]
-        line = {"color": SEVERAL[i], "width": 2}
-        traces.append(
-            {"type": "scatter", "mode": "lines", "x": rounds, "y": means, "name": tuning, "line": line}
-        )
+        if curves:
+            rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
+            series[tuning] = [_svg.banded(x, [curve[x] for curve in curves]) for x in rounds]
     level = list(rows.values("figure5", "rs", "central").values())
-    if traces and level:
-        ends = [traces[0]["x"][0], traces[0]["x"][-1]]
-        line = {"color": "#000000", "dash": "dash"}
-        y = [float(np.mean(level))] * 2
-        traces.append(
-            {"type": "scatter", "mode": "lines", "x": ends, "y": y, "name": "centralised", "line": line}
-        )
-    body = drawn(figure(traces, axis("round"), axis("test accuracy of the round's clients in %")), "figure5")
-    return frame("FedPop", f"scale {found['scale']}", [Section("Figure 5", body)])
+    sections = []
+    if series and level:
+        line = next(iter(series.values()))
+        series["centralised"] = [_svg.banded(x, level) for x in (line[0][0], line[-1][0])]
+        panel = _svg.lines("CIFAR-10", series, list(series), "round", "test accuracy in %")
+        sections = [Section("Figure 5: the round's clients", side_by_side([panel], list(series)))]
+    return static("FedPop", f"scale {found['scale']}", verdicts, sections)

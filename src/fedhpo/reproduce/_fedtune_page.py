@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.report.figure import SEVERAL, axis, drawn, figure
 from fedhpo.report.html import Section
-from fedhpo.report.page import frame
-from fedhpo.reproduce import _verdicts
+from fedhpo.reproduce import _svg, _verdicts
 from fedhpo.reproduce._fedtune_claims import Row, judge, medians
 from fedhpo.reproduce._fedtune_paper import TABLE_1, TABLE_2
-from fedhpo.reproduce._pages import publish
+from fedhpo.reproduce._pages import publish, side_by_side, static
 from fedhpo.reproduce._tables import Mean, markdown
 
 
@@ -22,7 +20,7 @@ def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Judge, and write fedtune.md, .html and .json if there is an `out`; the verdicts come back."""
     verdicts = judge(found["rows"])
     page = text(found, verdicts)
-    figures = html(found)
+    figures = html(found, verdicts)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
     return publish("fedtune", found, page, out, figures)
 
@@ -166,7 +164,7 @@ _TABLES = (
 )
 
 
-def html(found: dict[str, Any]) -> str:
+def html(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
     """Figure 4 (accuracy over rounds) and Figure 5 (points behind the best over steps), a set each."""
     sections = []
     for part, title, key, x, y in (
@@ -174,14 +172,14 @@ def html(found: dict[str, Any]) -> str:
         ("figure5", "Tuners over steps", "tuner", "step", "points behind the best of the pool"),
     ):
         rows = found["rows"].get(part) or []
+        kinds = _distinct(rows, key)
+        panels = []
         for name in _distinct(rows, "set"):
-            traces = []
-            for i, kind in enumerate(_distinct(rows, key)):
-                own = [_curve(row) for row in rows if row["set"] == name and row[key] == kind]
-                traces.append(_line(kind, own, SEVERAL[i % len(SEVERAL)]))
-            body = drawn(figure(traces, axis(x), axis(y)), f"{part}-{name}")
-            sections.append(Section(f"{title}: {name}", body))
-    return frame("FedTune", f"scale {found['scale']}", sections)
+            own = {k: [_curve(r) for r in rows if r["set"] == name and r[key] == k] for k in kinds}
+            panels.append(_svg.lines(name, {k: _line(c) for k, c in own.items() if c}, kinds, x, y))
+        if panels:
+            sections.append(Section(title, side_by_side(panels, kinds)))
+    return static("FedTune", f"scale {found['scale']}", verdicts, sections)
 
 
 def _curve(row: Row) -> dict[int, float]:
@@ -190,9 +188,7 @@ def _curve(row: Row) -> dict[int, float]:
     return {i + 1: value for i, value in enumerate(row["behind"])}
 
 
-def _line(name: str, curves: list[dict[int, float]], colour: str) -> dict[str, Any]:
-    """The mean over seeds (and cells), where all are known."""
+def _line(curves: list[dict[int, float]]) -> list[tuple[float, float, float, float]]:
+    """Mean and spread over seeds (and cells), where all are known."""
     shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-    means = [float(np.mean([curve[x] for curve in curves])) for x in shared]
-    line = {"color": colour, "width": 2}
-    return {"type": "scatter", "mode": "lines", "x": shared, "y": means, "name": name, "line": line}
+    return [_svg.banded(x, [curve[x] for curve in curves]) for x in shared]

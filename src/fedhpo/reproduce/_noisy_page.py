@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedhpo.report.html import Section, text
-from fedhpo.reproduce import _noisy_svg as svg
+from fedhpo.report.html import Section
+from fedhpo.reproduce import _svg as svg
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._noisy_advice import misses
 from fedhpo.reproduce._noisy_claims import enough
 from fedhpo.reproduce._noisy_figures import Curves, Dots, Point
 from fedhpo.reproduce._noisy_methods import REMEDIES
 from fedhpo.reproduce._noisy_rules import MARGIN, points
-from fedhpo.reproduce._pages import publish
+from fedhpo.reproduce._pages import publish, side_by_side, static
 from fedhpo.reproduce._tables import markdown
 from fedhpo.reproduce._verdicts import Verdict
 
 _TITLE = "Noisy evaluation"
 _PAPER = "Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning"
 _FACTS = ("name", "data", "model", "configs", "rounds", "validation_clients", "failed_configs")
-_STYLE = """
-svg { width: 100%; height: auto; display: block; }
-.legend span { margin-right: 16px; white-space: nowrap; font-size: 13px; }
-.legend i { display: inline-block; width: 16px; margin-right: 5px; vertical-align: middle; }
-.small { grid-template-columns: repeat(auto-fill, minmax(min(100%, 320px), 1fr)); }
-"""
 
 
 def write(
@@ -164,40 +157,17 @@ def _advised(advice: list[dict[str, Any]]) -> list[str]:
 
 def html_page(found: Mapping[str, Any], figures: Sequence[Curves | Dots], verdicts: list[Verdict]) -> str:
     """Every figure, static, in one file."""
-    style = (files("fedhpo.report") / "style.css").read_text(encoding="utf-8") + _STYLE
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in vars(verdict).values())}</tr>"
-        for verdict in verdicts
+    subtitle = (
+        f"{_PAPER}. Medians and quartiles of {found['bootstraps']} searches or {found['seeds']} replays."
     )
-    head = "".join(f"<th>{name}</th>" for name in ("claim", "paper", "here", "verdict"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    sections = [Section("Observations", table), *(Section(f.heading, _drawn(f)) for f in figures)]
-    body = "\n".join(section.render() for section in sections)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{text(_TITLE)} · fedhpo</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header><h1>{text(_TITLE)}</h1><p>{text(_PAPER)}. Medians and quartiles of {found["bootstraps"]} searches or
-{found["seeds"]} replays.</p></header>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
+    return static(_TITLE, subtitle, verdicts, [Section(f.heading, _drawn(f)) for f in figures])
 
 
 def _drawn(figure: Curves | Dots) -> str:
     """The panels side by side."""
     if isinstance(figure, Dots):
         panels = [svg.dots(name, dots, *figure.axes[name]) for name, dots in figure.panels.items()]
-        return f"<div class=small>{''.join(panels)}</div>"
+        return side_by_side(panels)
     panels = []
     for table in figure.tables:
         own = {series: figure.of(table, series) for series in figure.series if figure.of(table, series)}
@@ -207,4 +177,4 @@ def _drawn(figure: Curves | Dots) -> str:
         else:
             curves = {s: [(float(p.x), *p.quartiles) for p in line] for s, line in own.items()}
             panels.append(svg.lines(table, curves, figure.series, figure.x_title, log=figure.log))
-    return f"{svg.legend(figure.series)}<div class=small>{''.join(panels)}</div>"
+    return side_by_side(panels, figure.series)

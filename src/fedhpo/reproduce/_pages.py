@@ -1,12 +1,24 @@
-"""What a reproduction leaves behind: a page in Markdown, its data as JSON, and figures in HTML."""
+"""What a reproduction leaves behind, all of it small: a page in Markdown, data in JSON, figures in HTML."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fedhpo.report.html import Section, text
 from fedhpo.report.numbers import finite
+from fedhpo.reproduce import _svg
+from fedhpo.reproduce._verdicts import Verdict
+
+_STYLE = """
+svg { width: 100%; height: auto; display: block; }
+.legend span { margin-right: 16px; white-space: nowrap; font-size: 13px; }
+.legend i { display: inline-block; width: 16px; margin-right: 5px; vertical-align: middle; }
+.small { display: grid; gap: 12px; grid-template-columns: repeat(auto-fill, minmax(min(100%, 320px), 1fr)); }
+"""
 
 
 def publish(
@@ -24,7 +36,7 @@ def publish(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     file = name if found["scale"] == "default" else f"{name}-{found['scale']}"
-    data = json.dumps(_short(finite(found)), separators=(",", ":")) + "\n"
+    data = json.dumps(finite(found), separators=(",", ":")) + "\n"
     contents = {"page": (".md", page), "data": (".json", data)}
     if figures is not None:
         contents["figures"] = (".html", figures)
@@ -34,14 +46,36 @@ def publish(
     return {**found, **written, "text": page}
 
 
-def _short(value: Any) -> Any:
-    """The same with six significant digits.
+def static(title: str, subtitle: str, verdicts: Sequence[Verdict], sections: Sequence[Section]) -> str:
+    """Verdicts and figures in one file, with nothing to run."""
+    style = (files("fedhpo.report") / "style.css").read_text(encoding="utf-8") + _STYLE
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in vars(verdict).values())}</tr>"
+        for verdict in verdicts
+    )
+    head = "".join(f"<th>{name}</th>" for name in ("claim", "paper", "here", "verdict"))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    first = [Section("Verdicts", table)] if verdicts else []
+    body = "\n".join(section.render() for section in [*first, *sections])
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{text(title)} · fedhpo</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header><h1>{text(title)}</h1><p>{text(subtitle)}</p></header>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
 
-    >>> _short({"a": [0.123456789, 3]})
-    {'a': [0.123457, 3]}
-    """
-    if isinstance(value, dict):
-        return {key: _short(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_short(inner) for inner in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+def side_by_side(panels: Sequence[str], series: Sequence[str] = ()) -> str:
+    """Panels of `_svg`, below the names of what they show if that is several."""
+    return f"{_svg.legend(series) if series else ''}<div class=small>{''.join(panels)}</div>"

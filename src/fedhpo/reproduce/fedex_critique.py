@@ -289,5 +289,8 @@ def measured(cell: Cell, facts: Mapping[str, Any] | None, truth: Truth) -> dict[
         "used": used.tolist(),
         "used_kendall": kendall_tau(used, truth.values),
         **{name: values[-1] for name, values in curves.items()},
-        "curves": {"largest": largest.tolist(), **curves},
+        "curves": {
+            name: [round(value, 4) for value in values]
+            for name, values in {"largest": largest.tolist(), **curves}.items()
+        },
     }

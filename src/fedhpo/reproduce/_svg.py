@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from fedhpo.federation.protocol import Floats
 from fedhpo.report.figure import INK, MUTED, RULE, SEVERAL
 from fedhpo.report.html import text
@@ -12,8 +14,20 @@ from fedhpo.report.html import text
 _WIDTH, _HEIGHT = 350, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 22, 38
 
-#: x, first quartile, median, third quartile.
+_ERROR = "error in %"
+
+#: x, and there a low, a middle and a high value: quartiles, or a mean and its spread.
 Line = Sequence[tuple[float, float, float, float]]
+
+
+def banded(x: float, values: Sequence[float]) -> tuple[float, float, float, float]:
+    """A point of a `Line`: the mean, and one standard deviation below and above it.
+
+    >>> banded(3, [1.0, 3.0])
+    (3, 1.0, 2.0, 3.0)
+    """
+    mean, deviation = float(np.mean(values)), float(np.std(values))
+    return x, mean - deviation, mean, mean + deviation
 
 
 def colour(place: int) -> str:
@@ -36,9 +50,15 @@ def looks(series: Sequence[str]) -> dict[str, tuple[str, bool]]:
 
 
 def lines(
-    title: str, series: Mapping[str, Line], order: Sequence[str], x_title: str, *, log: bool = False
+    title: str,
+    series: Mapping[str, Line],
+    order: Sequence[str],
+    x_title: str,
+    y_title: str = _ERROR,
+    *,
+    log: bool = False,
 ) -> str:
-    """Medians as lines over bands between the quartiles; `order` gives series their colours."""
+    """Middles as lines over bands between what is low and high; `order` gives series their colours."""
     xs = sorted({x for line in series.values() for x, *_ in line})
     lows = [low for line in series.values() for _, low, *_ in line]
     highs = [high for line in series.values() for *_, high in line]
@@ -53,11 +73,16 @@ def lines(
         middle = " ".join(f"{across(x):.1f},{up(median):.1f}" for x, _, median, _ in line)
         body.append(f'<polygon points="{" ".join(upper + lower)}" fill="{shade}" opacity=".13"/>')
         body.append(f'<polyline points="{middle}" fill="none" stroke="{shade}" stroke-width="1.8"{dash}/>')
-    return _panel(title, body, across, up, marks, x_title, (min(lows), max(highs)))
+    return _panel(title, body, across, up, marks, x_title, (min(lows), max(highs)), y_title)
 
 
-def bars(title: str, series: Mapping[str, Mapping[str, tuple[float, float, float]]], x_title: str) -> str:
-    """Medians as marks with bars between the quartiles, at places with names."""
+def bars(
+    title: str,
+    series: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    x_title: str,
+    y_title: str = _ERROR,
+) -> str:
+    """Middles as marks with bars between what is low and high, at places with names."""
     names = list(dict.fromkeys(name for line in series.values() for name in line))
     every = [quartiles for line in series.values() for quartiles in line.values()]
     low, high = min(q[0] for q in every), max(q[2] for q in every)
@@ -71,7 +96,21 @@ def bars(title: str, series: Mapping[str, Mapping[str, tuple[float, float, float
                 f'stroke="{colour(place)}" stroke-width="5" opacity=".35"/>'
                 f'<circle cx="{x:.1f}" cy="{up(median):.1f}" r="3.5" fill="{colour(place)}"/>'
             )
-    return _panel(title, body, across, up, list(enumerate(names)), x_title, (low, high))
+    return _panel(title, body, across, up, list(enumerate(names)), x_title, (low, high), y_title)
+
+
+def columns(title: str, values: Sequence[float], x_title: str, y_title: str) -> str:
+    """One column for each value, from 0."""
+    high = max([*values, 0.0]) or 1.0
+    across, up = _scale(-0.5, len(values) - 0.5, _LEFT, _WIDTH - _RIGHT, False), _vertical(0.0, high)
+    width = 0.7 * (across(1) - across(0))
+    body = [
+        f'<rect x="{across(i) - width / 2:.1f}" y="{up(value):.1f}" width="{width:.1f}" '
+        f'height="{up(0.0) - up(value):.1f}" fill="{colour(0)}" opacity=".7"/>'
+        for i, value in enumerate(values)
+    ]
+    marks = [(x, f"{x:g}") for x in ticks(0, len(values) - 1)]
+    return _panel(title, body, across, up, marks, x_title, (0.0, high), y_title)
 
 
 def dots(title: str, points: Floats, x_title: str, y_title: str) -> str:
@@ -138,7 +177,7 @@ def _panel(
     marks: Sequence[tuple[float, str]],
     x_title: str,
     heights: tuple[float, float],
-    y_title: str = "error in %",
+    y_title: str,
 ) -> str:
     """Axes around the body."""
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
