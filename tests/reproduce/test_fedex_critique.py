@@ -131,6 +131,10 @@ def test_every_setting_is_one_of_fedex():
             FedEx(**setting)
 
 
+def test_auto_is_what_its_development_found():
+    assert FedEx.auto() == FedEx(**CANDIDATES["then, eliminate 0"])
+
+
 def test_arms_are_the_same_for_all_seeds_and_others_for_development():
     scale = SCALES["default"]
     assert arms(scale, "plain") == arms(scale, "remedies")

@@ -65,7 +65,7 @@ def text(
     if develop.has("first"):
         parts += [
             "## What `auto()` was chosen from",
-            "On other arms and other seeds than above.",
+            "On other arms and other seeds than above. The best of these, `then, eliminate 0`, is `auto()`.",
             _settings(develop, list(CANDIDATES)),
         ]
     return "\n\n".join(parts) + "\n"
