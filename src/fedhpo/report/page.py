@@ -43,11 +43,16 @@ def subtitle(view: RunView) -> str:
     return " · ".join(str(part) for part in parts if part)
 
 
-def frame(title: str, subtitle: str, sections: Sequence[Section]) -> str:
-    """The page around its sections."""
+def frame(
+    title: str, subtitle: str, sections: Sequence[Section], *, static: bool = False, style: str = ""
+) -> str:
+    """The page around its sections; a `static` one has no program, and so no figures that need one."""
     here = files("fedhpo.report")
-    style = (here / "style.css").read_text(encoding="utf-8")
-    sort = (here / "sort.js").read_text(encoding="utf-8")
+    style = (here / "style.css").read_text(encoding="utf-8") + style
+    draw, sort = "", ""
+    if not static:
+        draw = f"<script>{plotly_js()}</script>\n"
+        sort = f"<script>\n{(here / 'sort.js').read_text(encoding='utf-8')}</script>\n"
     body = "\n".join(section.render() for section in sections)
     return f"""<!doctype html>
 <html lang="en">
@@ -57,16 +62,13 @@ def frame(title: str, subtitle: str, sections: Sequence[Section]) -> str:
 <title>{text(title)} · fedhpo</title>
 <style>
 {style}</style>
-<script>{plotly_js()}</script>
-</head>
+{draw}</head>
 <body>
 <header><h1>{text(title)}</h1><p>{text(subtitle)}</p></header>
 <main>
 {body}
 </main>
 <footer>fedhpo {text(fedhpo.__version__)}</footer>
-<script>
-{sort}</script>
-</body>
+{sort}</body>
 </html>
 """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedhpo.report.html import Section, text
 from fedhpo.report.numbers import finite
+from fedhpo.report.page import frame
 from fedhpo.reproduce import _svg
 from fedhpo.reproduce._verdicts import Verdict
 
@@ -48,7 +48,6 @@ def publish(
 
 def static(title: str, subtitle: str, verdicts: Sequence[Verdict], sections: Sequence[Section]) -> str:
     """Verdicts and figures in one file, with nothing to run."""
-    style = (files("fedhpo.report") / "style.css").read_text(encoding="utf-8") + _STYLE
     rows = "".join(
         f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in vars(verdict).values())}</tr>"
         for verdict in verdicts
@@ -56,24 +55,7 @@ def static(title: str, subtitle: str, verdicts: Sequence[Verdict], sections: Seq
     head = "".join(f"<th>{name}</th>" for name in ("claim", "paper", "here", "verdict"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     first = [Section("Verdicts", table)] if verdicts else []
-    body = "\n".join(section.render() for section in [*first, *sections])
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{text(title)} · fedhpo</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header><h1>{text(title)}</h1><p>{text(subtitle)}</p></header>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
+    return frame(title, subtitle, [*first, *sections], static=True, style=_STYLE)
 
 
 def side_by_side(panels: Sequence[str], series: Sequence[str] = ()) -> str:
