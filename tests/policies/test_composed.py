@@ -56,9 +56,11 @@ def test_a_tuner_composes_the_same(schedule):
     assert all(len(one["arms"]) == 4 for one in result.policies)
 
 
-def test_it_learns_for_a_share_of_the_rounds_and_then_everybody_gets_the_best_arm():
-    method = fh.FedEx(schedule="fixed", trials=1, arms=5, eps=1.0, until=0.3)
-    [policy] = tune(method, rounds=10, total=10).policies
+@pytest.mark.parametrize("tuned", [False, True])
+def test_it_learns_for_a_share_of_the_rounds_and_then_everybody_gets_the_best_arm(tuned):
+    method = fh.FedEx(schedule="fixed", trials=1, arms=5, eps=1.0, until=1.0 if tuned else 0.3)
+    space = fh.Space(client=SPACE.scope("client"), policy={"until": 0.3}) if tuned else SPACE
+    [policy] = tune(method, space=space, rounds=10, total=10).policies
     weights = [one["log_weights"] for one in policy["rounds"]]
     assert weights[2] != weights[3]  # round 3 of 10 is the last one that counts
     assert all(later == weights[3] for later in weights[4:])

@@ -89,8 +89,8 @@ class FedEx(FedExSettings):
 
     #: Found before the search began; see `prepare`.
     found: tuple[Landmark, ...] = ()
-    #: The rounds of a trial in which it learns, once these are known; see `prepare`.
-    learns: int | None = None
+    #: The rounds of a full training, once they are known; see `prepare`.
+    rounds: int | None = None
 
     def __post_init__(self) -> None:
         check(self)
@@ -125,10 +125,10 @@ class FedEx(FedExSettings):
         if self._learned is not None:
             for arm in self._learned.arms:
                 space.validate(config.replace(client=arm))
-            return FedExState(settings, self._learned, self.found, self.learns)
+            return FedExState(settings, self._learned, self.found, settings.learns)
         given = [landmark.client for landmark in self.found]
         arms = draw_arms(config, space, settings.arms, settings.eps, rng, given)
-        return FedExState(settings, LearnedPolicy.uniform(arms), self.found, self.learns)
+        return FedExState(settings, LearnedPolicy.uniform(arms), self.found, settings.learns)
 
     def tuned(self, config: Config) -> FedEx:
         """These settings with what the config's scope `policy` says otherwise.
@@ -164,6 +164,13 @@ class FedEx(FedExSettings):
                 f"{privacy.mechanism!r} releases none: use mechanism = 'laplace'"
             )
 
+    @property
+    def learns(self) -> int | None:
+        """The rounds of a trial in which it learns; None for all of them."""
+        if self.until == 1 or self.rounds is None:
+            return None
+        return max(1, round(self.until * self.rounds))
+
     # Before the search
 
     @property
@@ -172,15 +179,10 @@ class FedEx(FedExSettings):
         return self.landmarks * self.landmark_rounds
 
     def prepare(self, search: Search) -> FedEx:
-        """Find out for how long to learn; train the landmarks, drawn around the user's own config (or from
+        """Note how long a full training is; train the landmarks, drawn around the user's own config (or from
         `start`), alone."""
-        if self.until < 1:
-            return replace(self, learns=max(1, round(self.until * search.rounds)))._with_landmarks(search)
-        return self._with_landmarks(search)
-
-    def _with_landmarks(self, search: Search) -> FedEx:
         if not self.landmarks:
-            return self
+            return replace(self, rounds=search.rounds)
         config, rng = search.enqueued[0], stream(search.seed, "landmarks")
         if self._learned is not None:
             chosen = rng.permutation(len(self._learned.arms))[: self.landmarks]
@@ -188,7 +190,8 @@ class FedEx(FedExSettings):
         else:
             clients = draw_arms(config, search.space, 1 + self.landmarks, self.eps, rng)[1:]
         tried = search.try_out([config.replace(client=client) for client in clients], self.landmark_rounds)
-        return replace(self, found=tuple(Landmark(t.config.client, t.rank_value) for t in tried))
+        found = tuple(Landmark(t.config.client, t.rank_value) for t in tried)
+        return replace(self, rounds=search.rounds, found=found)
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
