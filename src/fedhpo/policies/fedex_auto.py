@@ -22,7 +22,7 @@ BASELINE = "skip"
 #: Bounds importance weights: no arm starves, and none is carried away by one lucky draw.
 EXPLORE = "auto"
 #: Later rounds mislead: the better the model, the more one round of a large step harms it. At 30 clients the
-#: correlation of an arm's gain with its worth falls from +0.3 in the first rounds to -0.4 over all of them.
+#: correlation of an arm's gain with its worth falls from +0.2 in the first third to -0.4 over all of them.
 UNTIL = 0.3
 #: Cuts off what a diverged client says: a few times the loss of guessing among 1000 classes.
 CLIP = 10.0
