@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+import fedhpo as fh
+from fedhpo.data import load
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import train
 from fedhpo.engine.score import score
 from fedhpo.engine.stacked import FEWEST_RUNS, Stack, StackedRun, can_stack, stack_size, stacks
+from fedhpo.federation import simulated
+from fedhpo.federation.protocol import Work
 
 
 def mlp():
@@ -147,6 +151,26 @@ def test_texts_and_losses_without_one_value_per_sample_are_not_stacked():
     x, y = torch.ones(2, 4), torch.tensor([0, 2])
     assert not can_stack(FlatModel(mlp()), x, y, F.cross_entropy)
     assert can_stack(FlatModel(mlp()), x, y, lambda out, t: F.cross_entropy(out, t, reduction="none"))
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 25, 3, padding=1), nn.Flatten(), nn.Linear(1600, 10)
+    )
+
+
+def test_large_batches_of_convolutions_are_not_stacked(monkeypatch):
+    data = load("digits", clients=8, seed=0)
+    planned = []
+    monkeypatch.setattr(
+        simulated, "plan", lambda members: planned.extend(one.stack is not None for one in members) or []
+    )
+    # The convolution puts out 25 * 8 * 8 = 1,600 numbers for a digit: at most 20 in a batch.
+    with fh.simulate(convolutional, data, workers=0) as federation:
+        for trial, batch_size in enumerate((20, 21)):
+            federation.start(trial, {}, 0)
+            federation.submit(Work(trial, [0], {"lr": 0.1, "batch_size": batch_size}, {}))
+    assert planned == [True, False]
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,6 +4,7 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from fedhpo.errors import InputError
 from fedhpo.models import MODELS, build, hyperparameter_defaults
@@ -136,6 +137,19 @@ def test_linear_is_logistic_regression():
     weight, bias = model.parameters()
     batch = torch.arange(12, dtype=torch.float32).reshape(2, 2, 3)
     assert torch.allclose(model(batch), batch.reshape(2, 6) @ weight.T + bias)
+
+
+def test_pooling_before_relu_is_relu_before_pooling():
+    torch.manual_seed(0)
+    model = build("cnn_small", (1, 8, 8), 3, width=2, hidden=5)
+    x, y = torch.randn(7, 1, 8, 8), torch.arange(7) % 3
+    gradients = torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
+    w1, b1, w2, b2, v1, c1, v2, c2 = weights = [p.detach().requires_grad_() for p in model.parameters()]
+    hidden = F.max_pool2d(F.relu(F.conv2d(x, w1, b1, padding=1)), 2)
+    hidden = F.max_pool2d(F.relu(F.conv2d(hidden, w2, b2, padding=1)), 2)
+    output = F.relu(hidden.flatten(1) @ v1.T + c1) @ v2.T + c2
+    torch.testing.assert_close(model(x), output)
+    torch.testing.assert_close(gradients, torch.autograd.grad(F.cross_entropy(output, y), weights))
 
 
 def test_lstm_reads_the_last_position():

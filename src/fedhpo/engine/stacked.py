@@ -27,6 +27,9 @@ from fedhpo.engine.score import ClientScores, per_client
 #: Models of at most this many parameters are stacked on a CPU; with larger ones the weights of a
 #: stack fall out of the cache, and a lean loop is faster.
 MOST_PARAMETERS = 60_000
+#: Convolutions of a stack cost more per sample than one by one, and save overheads only; with more outputs
+#: than this in a batch they lose.
+MOST_CONVOLVED = 32_000
 #: A stack of fewer runs than this is no gain.
 FEWEST_RUNS = 4
 #: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
@@ -60,6 +63,30 @@ def can_stack(
     except Exception:
         return False
     return True
+
+
+def largest_batch(module: nn.Module, x: Tensor) -> float:
+    """The largest batch that is worth stacking on a CPU: any, but for convolutions.
+
+    >>> module = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Flatten(), nn.Linear(4 * 8 * 8, 2))
+    >>> largest_batch(module, torch.zeros(2, 1, 8, 8)), largest_batch(nn.Linear(3, 2), torch.zeros(2, 3))
+    (125, inf)
+    """
+    outputs = [0]
+
+    def count(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+        outputs.append(output.numel())
+
+    hooks = [
+        part.register_forward_hook(count)
+        for part in module.modules()
+        if isinstance(part, nn.modules.conv._ConvNd)
+    ]
+    with torch.no_grad():
+        module.eval()(x)
+    for hook in hooks:
+        hook.remove()
+    return MOST_CONVOLVED * len(x) // total if (total := sum(outputs)) else math.inf
 
 
 def stack_size(parameters: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -18,7 +19,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, hire, refuse_in_worker
 from fedhpo.engine.server import OPTIMISERS, Aggregation, server_optimiser
 from fedhpo.engine.spawn import cores
-from fedhpo.engine.stacked import can_stack
+from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation import protocol
@@ -50,11 +51,11 @@ _SCORE_BYTES = 24
 
 @dataclass(frozen=True)
 class _Shape:
-    """What planning must know of a model shape: its sizes, and whether its runs may be stacked."""
+    """What planning must know of a model shape: its sizes, and the largest batch of runs to stack."""
 
     size: int
     trainable: int
-    stackable: bool
+    stacked_batch: float
 
 
 class _Models:
@@ -76,13 +77,14 @@ class _Models:
 
     def _inspect(self, shape: str, model: FlatModel) -> _Shape:
         warn_of_batch_norm(model.module)
-        stacked = self._stacking and self._setup.train is None
-        if stacked:
+        largest = 0.0
+        if self._stacking and self._setup.train is None:
             executor = Executor(self._setup)
             x, y = executor.view.gather(self._setup.data.train.indices[:2])
-            on_gpu = self._setup.device != "cpu"
-            stacked = can_stack(executor.model(shape).model, x, y, self._setup.loss, any_size=on_gpu)
-        return _Shape(model.size, model.trainable_size, stacked)
+            built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
+            if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
+                largest = math.inf if on_gpu else largest_batch(built.module, x)
+        return _Shape(model.size, model.trainable_size, largest)
 
 
 class SimulatedFederation(HoldsTrials):
@@ -181,9 +183,10 @@ class SimulatedFederation(HoldsTrials):
         stack = None
         if not one.work.by_rule:
             config = one.work.config_of(member)
-            if shape.stackable:
-                h = parse(Local, "client", config)
-                stack = None if h.dropout else (h.batch_size, h.steps(int(self._train_sizes[client])))
+            if shape.stacked_batch:
+                h, rows = parse(Local, "client", config), int(self._train_sizes[client])
+                if not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
+                    stack = (h.batch_size, h.steps(rows))
         job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
         return Member(job, trial.shape, shape.size, one.work.scores, stack)
 
@@ -320,7 +323,7 @@ class SimulatedFederation(HoldsTrials):
             "weighting": self._aggregation.weighting,
             "aggregation": self._aggregation.rule,
             "parameters": max((shape.size for shape in shapes), default=0),
-            "stacked": any(shape.stackable for shape in shapes),
+            "stacked": any(shape.stacked_batch for shape in shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,

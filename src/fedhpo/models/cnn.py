@@ -1,6 +1,7 @@
 """Convolutional networks of the papers and of the engine's benchmark.
 
-`width` is the number of channels of the first convolution; later ones have twice as many.
+`width` is the number of channels of the first convolution; later ones have twice as many. Pooling comes
+before ReLU: the same numbers and gradients, with a quarter of the work.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def cnn_small(
     channels = image("cnn_small", shape)[0]
     width = positive("width", width)
     features = nn.Sequential(
-        nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(width, 2 * width, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
     )  # fmt: skip
     return _with_head("cnn_small", features, shape, classes, hidden, dropout)
 
@@ -35,8 +36,8 @@ def cnn_cifar(
     channels = image("cnn_cifar", shape)[0]
     width = positive("width", width)
     features = nn.Sequential(
-        nn.Conv2d(channels, width, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(width, 2 * width, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, width, 3), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(2 * width, 2 * width, 3), nn.ReLU(),
     )  # fmt: skip
     return _with_head("cnn_cifar", features, shape, classes, hidden, dropout)
@@ -53,7 +54,7 @@ def cnn_femnist(
     width, hidden = positive("width", width), positive("hidden", hidden)
     features = nn.Sequential(
         nn.Conv2d(channels, width, 3), nn.ReLU(),
-        nn.Conv2d(width, 2 * width, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, 3), nn.MaxPool2d(2), nn.ReLU(),
     )  # fmt: skip
     return nn.Sequential(
         Input(shape), features, nn.Dropout(rate("dropout", dropout)), nn.Flatten(),
@@ -72,8 +73,8 @@ def cnn_leaf(
     channels = image("cnn_leaf", shape)[0]
     width = positive("width", width)
     features = nn.Sequential(
-        nn.Conv2d(channels, width, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(width, 2 * width, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
     )  # fmt: skip
     return _with_head("cnn_leaf", features, shape, classes, hidden, dropout)
 
