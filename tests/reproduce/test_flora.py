@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from fedhpo.errors import InputError
 from fedhpo.reproduce import _flora_data as data
 from fedhpo.reproduce import flora, reproduction
 from fedhpo.reproduce._flora_claims import CASES, judge, tally, wilcoxon
+from fedhpo.reproduce._flora_figures import html, improvements
 from fedhpo.reproduce._flora_page import differences
 from fedhpo.reproduce._flora_paper import FEW, MAIN, PARTIES, SENT, TALLY, TREES, TRIED
 from fedhpo.reproduce._flora_settings import SCALES
@@ -127,6 +129,29 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path(os.environ.get("FEDHPO_DATA", "/nowhere")).is_dir():
         pytest.skip("FEDHPO_DATA does not name the directory of the real data sets")
     monkeypatch.setenv("FEDHPO_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_search_of_many_trainings_is_drawn_beside_one_training() -> None:
+    row = {
+        "part": "table8",
+        "set": "sonar",
+        "defaults": [0.5],
+        "best": 0.75,
+        "evaluations": 9,
+        "curve": improvements([0.75, 0.5, 0.5, 0.25]),  # regrets 2, 1, 1, 0
+        "regrets": dict.fromkeys(SURFACES, 0.5),
+    }
+    even = {**row, "set": "pollen", "best": 0.5}  # the default is the best: no regret to draw
+    page = html({"scale": "smoke", "rows": [row, even]}, ["SGM", "SGM+U", "MPLM", "APLM"], [])
+    assert "sonar" in page
+    assert "pollen" not in page
+    drawn = re.findall(r'<polyline points="([^"]*)"', page)
+    assert len(drawn) == 6
+    search = [tuple(map(float, point.split(","))) for point in drawn[0].split()]
+    across, down = zip(*search, strict=True)
+    assert across == tuple(sorted(across))
+    assert (across[0], across[-1]) == (44, 340)  # from the first training to the last
+    assert [round((y - down[0]) / (down[-1] - down[0]), 2) for y in down] == [0, 0, 0.5, 0.5, 1, 1]
 
 
 @pytest.mark.data

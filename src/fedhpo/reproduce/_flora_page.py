@@ -1,4 +1,4 @@
-"""FLoRA's tables beside the paper's: a page in Markdown, and the data."""
+"""FLoRA's tables beside the paper's: a page in Markdown; beside it figures in HTML, and the data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from fedhpo.reproduce import _verdicts
 from fedhpo.reproduce._flora_claims import Row, judge, known, of_parts, tally, wilcoxon
+from fedhpo.reproduce._flora_figures import html
 from fedhpo.reproduce._flora_paper import FEW, MAIN, MNIST, PARTIES, SAVINGS, SENT, TALLY, TREES, TRIED, Four
 from fedhpo.reproduce._flora_settings import LEARNERS, SCALES, Scale
 from fedhpo.reproduce._pages import publish
@@ -23,11 +24,12 @@ _PARTS = dict(zip(LEARNERS, ("table7", "table8", "table9"), strict=True))
 
 
 def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, Any]:
-    """Judge, and write flora.md and .json if there is an `out`; the verdicts come back."""
+    """Judge, and write flora.md, .html and .json if there is an `out`; the verdicts come back."""
     verdicts = judge(found["rows"])
     page = text(found, scale, verdicts)
+    figures = html(found, _NAMES, verdicts)
     found = {**found, "differs": differences(scale), "verdicts": [verdict.to_dict() for verdict in verdicts]}
-    return publish("flora", found, page, out)
+    return publish("flora", found, page, out, figures)
 
 
 def text(found: Mapping[str, Any], scale: Scale, verdicts: list[_verdicts.Verdict]) -> str:

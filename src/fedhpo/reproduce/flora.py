@@ -20,6 +20,7 @@ from typing import Any
 
 from fedhpo.engine.spawn import cores
 from fedhpo.reproduce._flora_data import Digits, Problem, Table, Trees
+from fedhpo.reproduce._flora_figures import improvements
 from fedhpo.reproduce._flora_paper import FEW, MAIN, SENT, TRIED
 from fedhpo.reproduce._flora_settings import LEARNERS, SCALES, Scale
 from fedhpo.reproduce._flora_work import (
@@ -188,6 +189,7 @@ def row(part: str, task: Recommend, scale: Scale, folder: Path) -> dict[str, Any
                 for name in SURFACES
             },
             "evaluations": evaluations,
+            "curve": improvements(losses),
         }
     return facts
 
