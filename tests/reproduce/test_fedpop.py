@@ -9,7 +9,7 @@ from fedhpo.reproduce import reproduction
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_curves import pooled
 from fedhpo.reproduce._fedpop_paper import TABLE_2, TABLE_4
-from fedhpo.reproduce._fedpop_sets import SETS
+from fedhpo.reproduce._fedpop_sets import LONGER, SETS, SHORT
 from fedhpo.reproduce.fedpop import BENCHMARKS, Cell, cells, method
 
 
@@ -20,6 +20,7 @@ def test_the_cells_of_the_papers_tables():
     assert len({cell.name for cell in cells(["table2", "table4"], 1)}) == 42 + 6
     assert len(cells(["figure5"], 1)) == 4
     assert len({cell.name for cell in cells(["table2", "optimisers"], 1)}) == 42 + 4
+    assert len(cells(["longer"], 3)) == 12
 
 
 def test_the_papers_budgets():
@@ -72,6 +73,16 @@ def test_verdicts_go_by_paired_differences(gains, verdict):
     [found] = judge(Rows(rows))
     assert found.claim.startswith("On PACS")
     assert found.verdict == verdict
+
+
+def test_more_rounds_are_judged_by_how_the_lead_changes():
+    """Two points behind with few rounds and one with more: a gain, though it is behind."""
+    rows = [row(s, "sha", "none", seed, 50.0) for s in (SHORT, LONGER) for seed in range(3)]
+    for s, lead in ((SHORT, -2.0), (LONGER, -1.0)):
+        rows += [row(s, "sha", "fedpop", seed, 50.0 + lead + 0.01 * seed) for seed in range(3)]
+    found = {verdict.claim: verdict for verdict in judge(Rows(rows))}
+    [claim] = [claim for claim in found if claim.startswith("With 4 times as many rounds")]
+    assert (found[claim].here, found[claim].verdict) == ("SHA +1.00 ± 0.00", "holds")
 
 
 def test_one_seed_decides_nothing():

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: gamma = 1 - 10^U(-4, -2).
 DECAY = Float(0.99, 0.9999, log=True, complement=True)
 OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
+#: A set once more with so many times the rounds, at the scales that have fewer than the paper.
+SHORT, LONGER, TIMES = "cifar-dir1", "cifar-dir1-longer", 4
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,11 @@ def _all(cifar: Setting, femnist: Setting, shakespeare: Setting, pacs: Setting) 
     }
 
 
+def _and_longer(sets: dict[str, Setting]) -> dict[str, Setting]:
+    short = sets[SHORT]
+    return {**sets, LONGER: replace(short, rounds=TIMES * short.rounds, total=TIMES * short.total)}
+
+
 _PAPER = _all(
     Setting("cifar10", {"clients": 500}, "cnn_cifar", 800, 4000),
     Setting("femnist", {}, "cnn_femnist", 200, 2000),
@@ -154,6 +161,10 @@ _DEFAULT = _all(
 _TINY = Setting("digits", {"clients": 8}, "mlp", 4, 16, rows=20, cohort=3, trials=3, epochs=2)
 _SMOKE = _all(_TINY, _TINY, replace(_TINY, epochs=1), replace(_TINY, cohort=4, dropout=False))
 
-SETS: Mapping[str, Mapping[str, Setting]] = {"paper": _PAPER, "default": _DEFAULT, "smoke": _SMOKE}
+SETS: Mapping[str, Mapping[str, Setting]] = {
+    "paper": _PAPER,
+    "default": _and_longer(_DEFAULT),
+    "smoke": _and_longer(_SMOKE),
+}
 #: Of FedPop's own settings all are the paper's; seeds are paired over methods.
 SEEDS: Mapping[str, int] = {"paper": 5, "default": 3, "smoke": 2}

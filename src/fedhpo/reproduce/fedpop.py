@@ -1,9 +1,9 @@
 """Chen et al. (2025), FedPop: federated population-based hyperparameter tuning, AAAI 2025.
 
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
-as the reference) and FedPop with other server optimisers. Every cell is a run of its own, so that the whole
-can be stopped and resumed anywhere; seeds are paired: the same first configs, models and cohorts for all
-methods.
+as the reference), FedPop with other server optimisers, and one set with more rounds. Every cell is a run of
+its own, so that the whole can be stopped and resumed anywhere; seeds are paired: the same first configs,
+models and cohorts for all methods.
 
 What the paper leaves out or does otherwise: the best trial is selected by a fresh validation score (the
 paper takes the best test accuracy); trial 0 is the middle of the space, for all methods; PACS stands for
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.methods import SHA, FedEx, FedPop, Method, RandomSearch
-from fedhpo.reproduce._fedpop_sets import OPTIMISERS, SEEDS, SETS, Setting
+from fedhpo.reproduce._fedpop_sets import LONGER, OPTIMISERS, SEEDS, SETS, Setting
 from fedhpo.reproduce._runs import OneAtATime, check_asked, each
 
 if TYPE_CHECKING:
     from fedhpo.federation.protocol import Federation
 
 SCALES = SETS
-PARTS = ("table2", "table3", "table4", "figure5", "optimisers")
+PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "longer")
 BENCHMARKS = tuple(name for name in SETS["paper"] if name not in ("pacs", "figure5"))
 
 
@@ -71,8 +71,10 @@ def cells(parts: Sequence[str], seeds: int) -> list[Cell]:
                 for o in OPTIMISERS
                 for t in ("none", "fedpop")
             ]
+        if "longer" in parts:
+            found += [Cell("longer", LONGER, w, t, seed) for w in both for t in ("none", "fedpop")]
     # One set after the other: each federation is built once.
-    return sorted(found, key=lambda cell: (list(SETS["paper"]).index(cell.set), cell.optimiser))
+    return sorted(found, key=lambda cell: (list(SETS["default"]).index(cell.set), cell.optimiser))
 
 
 def method(cell: Cell, setting: Setting) -> Method:
@@ -122,7 +124,8 @@ def run(
 
     check_asked(scale, SCALES, only, PARTS)
     sets, folder = SETS[scale], Path(runs) / scale
-    todo = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
+    asked = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
+    todo = [cell for cell in asked if cell.set in sets]
     with OneAtATime[Place](lambda where: federation(sets, where, workers)) as federations:
         rows = each(
             todo,
