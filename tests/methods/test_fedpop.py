@@ -106,6 +106,25 @@ def test_sets_and_scores_are_those_of_the_recorded_losses():
             since[row["trial"]] = number
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_trials_may_be_judged_by_fresh_evaluations(asynchronous):
+    """Of nine trials the three with the lowest accuracy become copies of the three with the highest."""
+    result = tune(fh.FedPop(interval=4, judge="evaluation", asynchronous=asynchronous))
+    accuracy = {
+        (row["round"], row["trial"]): row["accuracy"]
+        for row in result.history
+        if row["kind"] == "evaluate" and row["split"] == "validation"
+    }
+    for number in (4, 8, 12, 16):
+        order = sorted(range(9), key=lambda trial: (-accuracy[number, trial], trial))
+        rows = [row for row in result.lineage if row["round"] == number]
+        assert {row["trial"] for row in rows} == set(order[-3:])
+        assert {row["source"] for row in rows} <= set(order[:3])
+        for row in rows:
+            assert row["score"] == pytest.approx(accuracy[number, row["trial"]])
+            assert row["source_score"] == pytest.approx(accuracy[number, row["source"]])
+
+
 def test_a_copy_has_the_weights_of_its_source_and_a_config_near_it():
     """Without noise and resampling, all client and server values lie within eps of the source's."""
     method = fh.FedPop(local=False, resample=0.0, annealing="constant", eps=0.1)
@@ -282,9 +301,9 @@ def test_missing_and_failing_clients_do_not_stop_the_exchange():
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "halving"])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_trials_that_are_equally_fast_do_the_same_as_side_by_side(schedule, missing):
-    settings = {"schedule": schedule, "population": 9}
+@pytest.mark.parametrize(("missing", "judge"), [(0.0, "losses"), (0.3, "losses"), (0.0, "evaluation")])
+def test_trials_that_are_equally_fast_do_the_same_as_side_by_side(schedule, missing, judge):
+    settings = {"schedule": schedule, "population": 9, "judge": judge}
     both = [
         tune(
             fh.FedPop(asynchronous=asynchronous, **settings),
@@ -433,6 +452,8 @@ def test_mistakes_are_named():
         fh.FedPop(interval=1.5)
     with pytest.raises(fh.InputError, match=r"discount must lie in \[0, 1\], not 2"):
         fh.FedPop(discount=2)
+    with pytest.raises(fh.InputError, match=r"unknown judge 'accuracy'; known: evaluation, losses"):
+        fh.FedPop(judge="accuracy")
     with pytest.raises(fh.InputError, match=r"unknown schedule 'sha'; known: fixed, halving"):
         fh.FedPop(schedule="sha")
     with pytest.raises(fh.InputError, match=r"population must be at least 1, not 0"):

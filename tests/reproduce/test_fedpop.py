@@ -21,6 +21,7 @@ def test_the_cells_of_the_papers_tables():
     assert len(cells(["figure5"], 1)) == 4
     assert len({cell.name for cell in cells(["table2", "optimisers"], 1)}) == 42 + 4
     assert len(cells(["longer"], 3)) == 12
+    assert len({cell.name for cell in cells(["table2", "judged"], 1)}) == 42 + 6
 
 
 def test_the_papers_budgets():
@@ -32,7 +33,10 @@ def test_the_papers_budgets():
     assert method(Cell("table2", "cifar-iid", "rs", "none", 0), sets["cifar-iid"]) == fh.RandomSearch(
         trials=5
     )
+    judged = method(Cell("judged", "cifar-iid", "sha", "fedpop-judged", 0), sets["cifar-iid"])
+    assert (judged.schedule, judged.judge) == ("halving", "evaluation")
     both = method(Cell("table4", "cifar-iid", "rs", "fedpop-g", 0), sets["cifar-iid"])
+    assert both.judge == "losses"
     assert (both.population, both.local, both.exchange) == (5, False, True)
 
 

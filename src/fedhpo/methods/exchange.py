@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
-from fedhpo.errors import InputError
+from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.policies.evolution import Evolution, bottom_and_top, check_quantile
 from fedhpo.schedules.annealing import Annealing
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fedhpo.search import Search, Trial
 
 _SCOPES = ("client", "server")
+JUDGES = ("losses", "evaluation")
 
 
 def discounted(losses: Sequence[float], interval: int, discount: float) -> float:
@@ -62,6 +63,9 @@ class Exchange:
         A round's weight in the score of a trial, compared with the next round's.
     asynchronous
         Whether trials exchange without waiting for each other.
+    judge
+        What trials are compared by: "losses", those of the clients' own models after local training, as in
+        the paper, or "evaluation", a fresh one of each trial's model before every exchange.
 
     Examples
     --------
@@ -76,6 +80,7 @@ class Exchange:
     annealing: Annealing = "cosine"
     discount: float = 0.9
     asynchronous: bool = False
+    judge: Literal["losses", "evaluation"] = "losses"
 
     def __post_init__(self) -> None:
         length = self.interval
@@ -84,6 +89,8 @@ class Exchange:
             raise InputError(f"interval must be rounds (1 or more) or a share in (0, 1], not {length!r}")
         if not 0 <= self.discount <= 1:
             raise InputError(f"discount must lie in [0, 1], not {self.discount!r}")
+        if self.judge not in JUDGES:
+            raise unknown_name("judge", self.judge, JUDGES)
         check_quantile(self.quantile)
         _ = self.evolution
 
@@ -157,7 +164,7 @@ class Exchange:
         due = [trial for trial in ready if trial.losses and trial.round % every == 0]
         if not due:
             return []
-        scores = {t: math.inf if t.failed else discounted(t.losses, every, self.discount) for t in population}
+        scores = self._scores(search, population, due)
         bottom, top = bottom_and_top(list(scores.values()), self.quantile)
         # Whose loss is not finite goes, however many there are; who is in the middle of a round stays.
         lost = [trial for trial, score in scores.items() if math.isinf(score)]
@@ -180,6 +187,16 @@ class Exchange:
             search.replace(trials[copy["trial"]], trials[copy["source"]], config, *told)
         return failed
 
+    def _scores(
+        self, search: Search, population: Sequence[Trial], due: Sequence[Trial]
+    ) -> dict[Trial, float]:
+        """What trials are compared by, less is better: NaN of who has no score yet."""
+        if self.judge == "evaluation":
+            search.evaluate(due)
+            return {t: t.rank_value if t.failed or t.scores else math.nan for t in population}
+        every = self.every(search.rounds)
+        return {t: math.inf if t.failed else discounted(t.losses, every, self.discount) for t in population}
+
     def _copy(
         self, search: Search, trial: Trial, best: Sequence[Trial], scores: Mapping[Trial, float]
     ) -> dict[str, Any]:
@@ -196,10 +213,15 @@ class Exchange:
             "round": source.round,
             "left": trial.round,
             "reason": trial.reason,
-            "score": scores[trial] if math.isfinite(scores[trial]) else None,
-            "source_score": scores[source],
+            "score": self._told(trial, scores),
+            "source_score": self._told(source, scores),
             "config": config.to_dict(),
         }
+
+    def _told(self, trial: Trial, scores: Mapping[Trial, float]) -> float | None:
+        """What a trial was judged by, as it is told: a loss, or a score in the objective's metric."""
+        value = scores[trial] if self.judge == "losses" or trial.score is None else trial.score.value
+        return value if math.isfinite(value) else None
 
 
 def _unfinished(population: Sequence[Trial], until: int) -> list[Trial]:

@@ -28,10 +28,11 @@ class FedPop(Method):
     total pays for by default) or "halving" (27 by default, of which `1/rate` survive each of the
     `eliminations`). With `exchange` (FedPop-G) the worst `1/quantile` of them are replaced by perturbed
     copies of the best after every `interval` (rounds, or a share of a full training), by their losses with
-    the `discount` of older rounds, `asynchronous` or all at the same round. With `local` (FedPop-L) each
-    slot of a cohort has client hyperparameters of its own, no further than `radius` (`eps` by default,
-    `norm` "box" or "euclidean") from the config's, and the worst `1/quantile` are replaced in every round.
-    Perturbed values move by at most `eps` of their range, or are drawn anew with probability `resample`;
+    the `discount` of older rounds, or, with the `judge` "evaluation", by a fresh score of each model;
+    `asynchronous` or all at the same round. With `local` (FedPop-L) each slot of a cohort has client
+    hyperparameters of its own, no further than `radius` (`eps` by default, `norm` "box" or "euclidean") from
+    the config's, and the worst `1/quantile` are replaced in every round. Perturbed values move by at most
+    `eps` of their range, or are drawn anew with probability `resample`;
     `annealing` ("cosine", "constant", "step") shrinks both.
 
     >>> FedPop(population=5).tuner().schedule
@@ -51,6 +52,7 @@ class FedPop(Method):
     norm: Literal["box", "euclidean"] = "box"
     discount: float = 0.9
     asynchronous: bool = False
+    judge: Literal["losses", "evaluation"] = "losses"
     rate: int = 3
     eliminations: int | None = None
 
@@ -66,6 +68,7 @@ class FedPop(Method):
             self.annealing,
             self.discount,
             self.asynchronous,
+            self.judge,
         )
         return Tuner(self._schedule(), Random(), self._policy(), between if self.exchange else None)
 

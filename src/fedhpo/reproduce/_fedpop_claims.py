@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.reproduce._fedpop_sets import LONGER, OPTIMISERS, SHORT, TIMES
+from fedhpo.reproduce._fedpop_sets import JUDGED, LONGER, OPTIMISERS, SHORT, TIMES
 from fedhpo.reproduce._tables import Mean
 from fedhpo.reproduce._verdicts import Verdict, above, all_of, any_of, opposite
 
@@ -49,7 +49,7 @@ class Rows:
 def judge(rows: Rows) -> list[Verdict]:
     """All claims that what was run can speak to."""
     found = [*_benchmarks(rows), *_pacs(rows), *_ablation(rows), *_tried(rows)]
-    return [*found, *_curves(rows), *_optimisers(rows), *_longer(rows)]
+    return [*found, *_curves(rows), *_optimisers(rows), *_longer(rows), *_judged(rows)]
 
 
 def _claim(claim: str, paper: str, gaps: Mapping[str, Mean], verdict: str | None = None) -> Verdict:
@@ -186,3 +186,18 @@ def _longer(rows: Rows) -> list[Verdict]:
             gaps[wrapper.upper()] = _paired(longer, short)
     claim = f"With {TIMES} times as many rounds FedPop gains on no tuning on the way ({SHORT})"
     return [_claim(claim, "not asked", gaps)] if gaps else []
+
+
+def _judged(rows: Rows) -> list[Verdict]:
+    """Whether fresh evaluations tell trials apart better than the clients' own losses do."""
+    found = []
+    for other, name in (("fedpop", "FedPop by the clients' losses"), ("none", "no tuning on the way")):
+        gaps = {
+            f"{s} {w.upper()}": rows.gap(s, w, "fedpop-judged", other)
+            for s in JUDGED
+            for w in _BOTH
+            if rows.has(s, w, "fedpop-judged", other)
+        }
+        if gaps:
+            found.append(_claim(f"Judged by fresh evaluations FedPop is above {name}", "not asked", gaps))
+    return found

@@ -17,6 +17,8 @@ DECAY = Float(0.99, 0.9999, log=True, complement=True)
 OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
 #: A set once more with so many times the rounds, at the scales that have fewer than the paper.
 SHORT, LONGER, TIMES = "cifar-dir1", "cifar-dir1-longer", 4
+#: Where FedPop is also judged by fresh evaluations.
+JUDGED = ("cifar-dir1", "femnist-niid", "shakespeare-niid")
 
 
 @dataclass(frozen=True)

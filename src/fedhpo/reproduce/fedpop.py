@@ -1,9 +1,9 @@
 """Chen et al. (2025), FedPop: federated population-based hyperparameter tuning, AAAI 2025.
 
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
-as the reference), FedPop with other server optimisers, and one set with more rounds. Every cell is a run of
-its own, so that the whole can be stopped and resumed anywhere; seeds are paired: the same first configs,
-models and cohorts for all methods.
+as the reference) and FedPop with other server optimisers; beyond the paper, one set with more rounds, and
+FedPop judged by fresh evaluations. Every cell is a run of its own, so that the whole can be stopped and
+resumed anywhere; seeds are paired: the same first configs, models and cohorts for all methods.
 
 What the paper leaves out or does otherwise: the best trial is selected by a fresh validation score (the
 paper takes the best test accuracy); trial 0 is the middle of the space, for all methods; PACS stands for
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.methods import SHA, FedEx, FedPop, Method, RandomSearch
-from fedhpo.reproduce._fedpop_sets import LONGER, OPTIMISERS, SEEDS, SETS, Setting
+from fedhpo.reproduce._fedpop_sets import JUDGED, LONGER, OPTIMISERS, SEEDS, SETS, Setting
 from fedhpo.reproduce._runs import OneAtATime, check_asked, each
 
 if TYPE_CHECKING:
     from fedhpo.federation.protocol import Federation
 
 SCALES = SETS
-PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "longer")
+PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "longer", "judged")
 BENCHMARKS = tuple(name for name in SETS["paper"] if name not in ("pacs", "figure5"))
 
 
@@ -73,6 +73,9 @@ def cells(parts: Sequence[str], seeds: int) -> list[Cell]:
             ]
         if "longer" in parts:
             found += [Cell("longer", LONGER, w, t, seed) for w in both for t in ("none", "fedpop")]
+        if "judged" in parts:
+            judges = ("none", "fedpop", "fedpop-judged")
+            found += [Cell("judged", s, w, t, seed) for s in JUDGED for w in both for t in judges]
     # One set after the other: each federation is built once.
     return sorted(found, key=lambda cell: (list(SETS["default"]).index(cell.set), cell.optimiser))
 
@@ -86,9 +89,11 @@ def method(cell: Cell, setting: Setting) -> Method:
         if cell.wrapper == "sha":
             return FedEx(schedule="halving", trials=many)
         return FedEx(schedule="fixed", trials=few)
+    judge: Literal["losses", "evaluation"] = "evaluation" if cell.tuning == "fedpop-judged" else "losses"
     if cell.wrapper == "sha":
-        return FedPop(population=many, schedule="halving")
-    return FedPop(population=few, local=cell.tuning != "fedpop-g", exchange=cell.tuning != "fedpop-l")
+        return FedPop(population=many, schedule="halving", judge=judge)
+    local, exchange = cell.tuning != "fedpop-g", cell.tuning != "fedpop-l"
+    return FedPop(population=few, local=local, exchange=exchange, judge=judge)
 
 
 Place = tuple[str, str, bool]  # set, server optimiser, and whether all data is in one place

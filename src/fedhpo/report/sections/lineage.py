@@ -135,7 +135,7 @@ def _copies(view: RunView) -> str:
         key=lambda row: row[:2],
     )
     names = list(dict.fromkeys(name for *_, step in rows for name in flat(step["config"])))
-    columns = ["round", "trial", "copied from", "loss before", "loss of the source", *names]
+    columns = ["round", "trial", "copied from", "judged at", "source judged at", *names]
     cells = [
         [
             Cell(str(begin), begin),
