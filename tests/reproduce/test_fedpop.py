@@ -1,10 +1,15 @@
 """The reproduction of FedPop: its cells, its verdicts by made-up rows, and parts of it at smoke scale."""
 
+import itertools
 import json
+import os
+import signal
 
 import pytest
 
 import fedhpo as fh
+from fedhpo.cli import main
+from fedhpo.federation.simulated import SimulatedFederation
 from fedhpo.reproduce import reproduction
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_curves import pooled
@@ -119,6 +124,25 @@ def test_parts_at_smoke_scale_are_run_once_and_written(tmp_path):
     again = module.run("smoke", say=said.append, **options)
     assert again["rows"] == found["rows"]
     assert {path: path.stat().st_mtime for path in before} == before
+
+
+def test_stopped_by_ctrl_c_it_goes_on_from_there(tmp_path, monkeypatch, capsys):
+    rounds, real = itertools.count(1), SimulatedFederation.round
+
+    def at_the_fifth_round(self, work):
+        if next(rounds) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, work)
+
+    arguments = ["reproduce", "fedpop", "--scale", "smoke", "--only", "table3", "--workers", "0"]
+    arguments += ["--runs", str(tmp_path), "--out", str(tmp_path / "out")]
+    with monkeypatch.context() as patched:
+        patched.setattr(SimulatedFederation, "round", at_the_fifth_round)
+        assert main(arguments) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main(arguments) == 0
+    assert (tmp_path / "out" / "fedpop-smoke.md").exists()
 
 
 def test_mistakes_are_named(tmp_path):

@@ -66,6 +66,8 @@ def each(
                 facts = tune(cell)
             except TuningError:
                 facts = None
+            if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
+                raise KeyboardInterrupt
         rows.append(row(cell, facts))
         say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
     return rows
