@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.reproduce._fedpop_sets import JUDGED, LONGER, OPTIMISERS, SHORT, TIMES
+from fedhpo.reproduce._fedpop_sets import FULL, JUDGED, OPTIMISERS, THIN, THIN_ROWS
 from fedhpo.reproduce._tables import Mean
 from fedhpo.reproduce._verdicts import Verdict, above, all_of, any_of, opposite
 
@@ -27,7 +27,7 @@ class Rows:
     @property
     def sets(self) -> list[str]:
         """The sets of the benchmarks that were run."""
-        return list(dict.fromkeys(s for s, *_ in self._rows if s not in ("pacs", "figure5", LONGER)))
+        return list(dict.fromkeys(s for s, *_ in self._rows if s not in ("pacs", "figure5", THIN)))
 
     def has(self, set: str, wrapper: str, *tunings: str, optimiser: str = "fedavgm") -> bool:
         """Whether all of these were run."""
@@ -49,7 +49,7 @@ class Rows:
 def judge(rows: Rows) -> list[Verdict]:
     """All claims that what was run can speak to."""
     found = [*_benchmarks(rows), *_pacs(rows), *_ablation(rows), *_tried(rows)]
-    return [*found, *_curves(rows), *_optimisers(rows), *_longer(rows), *_judged(rows)]
+    return [*found, *_curves(rows), *_optimisers(rows), *_thin(rows), *_judged(rows)]
 
 
 def _claim(claim: str, paper: str, gaps: Mapping[str, Mean], verdict: str | None = None) -> Verdict:
@@ -171,20 +171,20 @@ def _optimisers(rows: Rows) -> list[Verdict]:
     return found
 
 
-def _longer(rows: Rows) -> list[Verdict]:
-    """Whether FedPop needs rounds: its lead over no tuning on the way, with few of them and with more."""
+def _thin(rows: Rows) -> list[Verdict]:
+    """Whether FedPop needs rows: its lead over no tuning on the way, with all of them and with few."""
     gaps = {}
     for wrapper in _BOTH:
-        if rows.has(LONGER, wrapper, "none", "fedpop") and rows.has(SHORT, wrapper, "none", "fedpop"):
-            short, longer = (
+        if rows.has(THIN, wrapper, "none", "fedpop") and rows.has(FULL, wrapper, "none", "fedpop"):
+            full, thin = (
                 {
                     seed: value - rows.values(s, wrapper, "none")[seed]
                     for seed, value in rows.values(s, wrapper, "fedpop").items()
                 }
-                for s in (SHORT, LONGER)
+                for s in (FULL, THIN)
             )
-            gaps[wrapper.upper()] = _paired(longer, short)
-    claim = f"With {TIMES} times as many rounds FedPop gains on no tuning on the way ({SHORT})"
+            gaps[wrapper.upper()] = _paired(full, thin)
+    claim = f"With all rows FedPop leads by more than with {THIN_ROWS} a client ({FULL})"
     return [_claim(claim, "not asked", gaps)] if gaps else []
 
 

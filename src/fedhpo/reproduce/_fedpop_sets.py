@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 #: gamma = 1 - 10^U(-4, -2).
 DECAY = Float(0.99, 0.9999, log=True, complement=True)
 OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
-#: A set once more with so many times the rounds, at the scales that have fewer than the paper.
-SHORT, LONGER, TIMES = "cifar-dir1", "cifar-dir1-longer", 4
+#: A set once more with few training rows at each client, at the scales that are not the paper's.
+FULL, THIN, THIN_ROWS = "cifar-dir1", "cifar-dir1-thin", 24
 #: Where FedPop is also judged by fresh evaluations.
-JUDGED = ("cifar-dir1", "femnist-niid", "shakespeare-niid")
+JUDGED = (FULL, THIN, "femnist-niid", "shakespeare-niid")
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,10 @@ def _dirichlet(alpha: float) -> dict[str, Any]:
     return {"kind": "dirichlet", "alpha": alpha}
 
 
-def _all(cifar: Setting, femnist: Setting, shakespeare: Setting, pacs: Setting) -> dict[str, Setting]:
-    """The sets by name, from one of each kind that is dealt iid."""
+def _all(
+    cifar: Setting, femnist: Setting, shakespeare: Setting, pacs: Setting, curve_rows: int | None = None
+) -> dict[str, Setting]:
+    """The sets by name, from one of each kind that is dealt iid; Figure 5's clients hold so many rows."""
 
     def dealt(setting: Setting, **options: Any) -> Setting:
         return replace(setting, options={**setting.options, **options})
@@ -116,14 +118,13 @@ def _all(cifar: Setting, femnist: Setting, shakespeare: Setting, pacs: Setting) 
         "pacs": pacs,
         "figure5": replace(
             dealt(cifar, clients=min(100, cifar.options["clients"]), partition=_dirichlet(1.0)),
-            rows=None if cifar.rows is None else 2 * cifar.rows,
+            rows=curve_rows,
         ),
     }
 
 
-def _and_longer(sets: dict[str, Setting]) -> dict[str, Setting]:
-    short = sets[SHORT]
-    return {**sets, LONGER: replace(short, rounds=TIMES * short.rounds, total=TIMES * short.total)}
+def _and_thin(sets: dict[str, Setting], rows: int) -> dict[str, Setting]:
+    return {**sets, THIN: replace(sets[FULL], rows=rows)}
 
 
 _PAPER = _all(
@@ -132,18 +133,18 @@ _PAPER = _all(
     Setting("shakespeare", {"stride": 20}, "lstm", 800, 4000, epochs=1, dropout=False),
     Setting("pacs", {}, "resnet18_gn", 200, 1000, cohort=4, dropout=False),
 )
-#: Sized so that all of it takes about an hour of two cores.
+#: Sized so that all of it takes about three hours of two cores.
 _SMALL = {"width": 8, "hidden": 64}
 _DEFAULT = _all(
-    Setting("cifar10", {"clients": 500}, "cnn_small", 30, 150, rows=24, shape=_SMALL),
-    Setting("femnist", {}, "cnn_small", 25, 250, rows=24, shape=_SMALL),
+    Setting("cifar10", {"clients": 500}, "cnn_small", 30, 150, shape=_SMALL),
+    Setting("femnist", {}, "cnn_small", 25, 250, rows=80, shape=_SMALL),
     Setting(
         "shakespeare",
         {"clients": 300},
         "lstm",
         60,
         300,
-        rows=40,
+        rows=120,
         epochs=1,
         dropout=False,
         shape={"hidden": 64, "layers": 1},
@@ -159,14 +160,15 @@ _DEFAULT = _all(
         dropout=False,
         shape={"width": 8, "groups": 4},
     ),
+    curve_rows=160,
 )
 _TINY = Setting("digits", {"clients": 8}, "mlp", 4, 16, rows=20, cohort=3, trials=3, epochs=2)
-_SMOKE = _all(_TINY, _TINY, replace(_TINY, epochs=1), replace(_TINY, cohort=4, dropout=False))
+_SMOKE = _all(_TINY, _TINY, replace(_TINY, epochs=1), replace(_TINY, cohort=4, dropout=False), 40)
 
 SETS: Mapping[str, Mapping[str, Setting]] = {
     "paper": _PAPER,
-    "default": _and_longer(_DEFAULT),
-    "smoke": _and_longer(_SMOKE),
+    "default": _and_thin(_DEFAULT, THIN_ROWS),
+    "smoke": _and_thin(_SMOKE, 6),
 }
 #: Of FedPop's own settings all are the paper's; seeds are paired over methods.
 SEEDS: Mapping[str, int] = {"paper": 5, "default": 3, "smoke": 2}

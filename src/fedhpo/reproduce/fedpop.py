@@ -1,9 +1,9 @@
 """Chen et al. (2025), FedPop: federated population-based hyperparameter tuning, AAAI 2025.
 
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
-as the reference) and FedPop with other server optimisers; beyond the paper, one set with more rounds, and
-FedPop judged by fresh evaluations. Every cell is a run of its own, so that the whole can be stopped and
-resumed anywhere; seeds are paired: the same first configs, models and cohorts for all methods.
+as the reference) and FedPop with other server optimisers; beyond the paper, one set with few rows at each
+client, and FedPop judged by fresh evaluations. Every cell is a run of its own, so that the whole can be
+stopped and resumed anywhere; seeds are paired: the same first configs, models and cohorts for all methods.
 
 What the paper leaves out or does otherwise: the best trial is selected by a fresh validation score (the
 paper takes the best test accuracy); trial 0 is the middle of the space, for all methods; PACS stands for
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.methods import SHA, FedEx, FedPop, Method, RandomSearch
-from fedhpo.reproduce._fedpop_sets import JUDGED, LONGER, OPTIMISERS, SEEDS, SETS, Setting
+from fedhpo.reproduce._fedpop_sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
 from fedhpo.reproduce._runs import OneAtATime, check_asked, each
 
 if TYPE_CHECKING:
     from fedhpo.federation.protocol import Federation
 
 SCALES = SETS
-PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "longer", "judged")
+PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "judged")
 BENCHMARKS = tuple(name for name in SETS["paper"] if name not in ("pacs", "figure5"))
 
 
@@ -67,12 +67,11 @@ def cells(parts: Sequence[str], seeds: int) -> list[Cell]:
             found.append(Cell("figure5", "figure5", "rs", "central", seed))
         if "optimisers" in parts:
             found += [
-                Cell("optimisers", "femnist-niid", "rs", t, seed, o)
+                Cell("optimisers", s, "rs", t, seed, o)
+                for s in (FULL, "femnist-niid")
                 for o in OPTIMISERS
                 for t in ("none", "fedpop")
             ]
-        if "longer" in parts:
-            found += [Cell("longer", LONGER, w, t, seed) for w in both for t in ("none", "fedpop")]
         if "judged" in parts:
             judges = ("none", "fedpop", "fedpop-judged")
             found += [Cell("judged", s, w, t, seed) for s in JUDGED for w in both for t in judges]
