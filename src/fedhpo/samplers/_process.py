@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedhpo.samplers._cube import Floats
+
+#: A context for all that is done with a process: its matrices are small, threads would wait more than work.
+one_thread = partial(threadpool_limits, 1, user_api="blas")
 
 _ROOT_FIVE = math.sqrt(5.0)
 _JITTER = 1e-8

@@ -18,7 +18,7 @@ from fedhpo.config import Config
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.samplers._acquisition import Acquisition, expected_improvement, noisy_expected_improvement
 from fedhpo.samplers._cube import Cube, Floats
-from fedhpo.samplers._process import Process, fit
+from fedhpo.samplers._process import Process, fit, one_thread
 from fedhpo.samplers._refine import refined
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers._untried import finite_size, untried
@@ -67,6 +67,18 @@ class GP:
         rung = highest_rung(observations, least)
         if not rung or not space.dimensions:
             return Random().suggest(space, observations, asked, rng, pool)
+        with one_thread():
+            return self._best(space, observations, rung, asked, rng, pool)
+
+    def _best(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        rung: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+        pool: Sequence[Config] | None,
+    ) -> Config | None:
         cube = Cube(space)
         known = {seen.config for seen in observations}
         pending = cube.points(config for config in dict.fromkeys(asked) if config not in known)

@@ -15,7 +15,7 @@ import numpy as np
 from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.samplers._cube import Cube, Floats
-from fedhpo.samplers._process import Kernel, Process, fit
+from fedhpo.samplers._process import Kernel, Process, fit, one_thread
 
 TREES = 100
 #: Above it, the cubic cost of a Gaussian process is minutes.
@@ -72,7 +72,8 @@ class GaussianProcess(Regressor):
         # Nothing is cut off here, as the sampler does: to know where a party is badly off is the point.
         self._centre, self._unit = float(losses.mean()), float(losses.std()) or 1.0
         values = (losses - self._centre) / self._unit
-        kernel = fit(features, owners, values, np.zeros(len(losses)), rng)
+        with one_thread():
+            kernel = fit(features, owners, values, np.zeros(len(losses)), rng)
         noiseless = Kernel(kernel.scales, kernel.signal, 0.0)
         self._process = Process(noiseless, features, owners, values, kernel.noise / weights)
 
