@@ -34,10 +34,11 @@ def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -
         "# FedPop",
         "Chen et al. (2025), FedPop: federated population-based hyperparameter tuning. "
         f"Made by `fedhpo reproduce fedpop --scale {found['scale']}`.",
-        f"Test accuracy in percent, mean ± standard deviation over {found['seeds']} paired seeds, of the "
-        "global and (in brackets) of the fine-tuned model; here / paper. A claim holds, or does not, if two "
-        "standard errors of the paired differences say so. Budgets and models are smaller than the paper's "
-        "unless the scale is `paper`, so that figures are to be compared within a column.",
+        f"Test accuracy in percent, mean ± standard deviation over {found['seeds']} paired seeds (twice as "
+        "many with FedAdam and FedYogi), of the global and (in brackets) of the fine-tuned model; here / "
+        "paper. A claim holds, or does not, if two standard errors of the paired differences say so. Budgets "
+        "and models are smaller than the paper's unless the scale is `paper`, so that figures are to be "
+        "compared within a column.",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
     if verdicts:
