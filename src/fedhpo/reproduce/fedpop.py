@@ -68,7 +68,7 @@ def cells(parts: Sequence[str], seeds: int) -> list[Cell]:
         if "judged" in parts:
             judges = ("none", "fedpop", "fedpop-judged")
             found += [Cell("judged", s, w, t, seed) for s in JUDGED for w in both for t in judges]
-    if "optimisers" in parts:  # FedAvgM's are those of table 2; adaptive ones differ more from seed to seed
+    if "optimisers" in parts:  # FedAvgM's are those of table 2; for the others 3 seeds had decided nothing
         found += [
             Cell("optimisers", s, "rs", t, seed, o)
             for o in OPTIMISERS
