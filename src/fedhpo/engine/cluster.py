@@ -19,8 +19,9 @@ import ray
 from numpy.typing import NDArray
 
 from fedhpo.engine import Vector
+from fedhpo.engine.crew import ATTEMPTS, HELD
 from fedhpo.engine.executor import Executor, Setup, Task
-from fedhpo.engine.pool import ATTEMPTS, HELD, Done, Order, Pool
+from fedhpo.engine.pool import Done, Order, Pool
 from fedhpo.engine.worker import keep_freed_memory
 from fedhpo.errors import FedhpoError, InputError
 

@@ -17,8 +17,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import connection, process
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import process
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedhpo.engine import Vector, worker
+from fedhpo.engine.crew import Crew, Hired
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.memory import Arena, Region, SharedFile
 from fedhpo.engine.spawn import of_the_script, spawn
 from fedhpo.engine.streams import torch_generator
 from fedhpo.errors import FedhpoError
-
-#: Tasks a worker process holds at once: one it does, one that waits, so that it never idles.
-HELD = 2
-#: A task whose worker died is repeated once.
-ATTEMPTS = 2
 
 
 class WorkersUnavailable(FedhpoError):
@@ -164,18 +161,48 @@ class ThreadPool(Pool):
         atexit.unregister(self.close)
 
 
-@dataclass(eq=False)
-class _Sent:
-    order: Order
-    starts: list[Region]
-    output: Region | None
+class _Regions:
+    """Where the weights and outputs lie of the orders that workers hold."""
 
+    def __init__(self) -> None:
+        self.arena = Arena(SharedFile.in_memory())
+        self._starts: dict[int, tuple[Vector, Region, int]] = {}
+        self._outputs: dict[Order, Region | None] = {}
 
-@dataclass(eq=False)
-class _Worker:
-    process: Any
-    pipe: connection.Connection
-    sent: dict[int, _Sent] = field(default_factory=dict)
+    def place(self, order: Order) -> Any:
+        """What a worker is sent of an order."""
+        task = pickle.dumps(order.task)
+        starts = [(self._start(vector), len(vector)) for vector in order.starts]
+        output = self.arena.allocate(order.output[0] * order.output[1]) if order.output else None
+        self._outputs[order] = output
+        return task, starts, output, order.output
+
+    def _start(self, vector: Vector) -> Region:
+        """The region that holds these weights; jobs of one round share it."""
+        _, region, users = self._starts.get(id(vector), (vector, None, 0))
+        if region is None:
+            region = self.arena.allocate(len(vector))
+            self.arena.vector(region, len(vector))[:] = vector
+        self._starts[id(vector)] = vector, region, users + 1
+        return region
+
+    def drop(self, order: Order) -> None:
+        """Take back what was placed."""
+        output = self.keep_output(order)
+        if output is not None:
+            self.arena.release(output)
+
+    def keep_output(self, order: Order) -> Region | None:
+        """Take back all but the output, which is still to be read."""
+        if order not in self._outputs:
+            return None
+        for vector in order.starts:
+            _, region, users = self._starts.pop(id(vector))
+            if users > 1:
+                self._starts[id(vector)] = vector, region, users - 1
+            else:
+                self.arena.release(region)
+        return self._outputs.pop(order)
 
 
 class ProcessPool(Pool):
@@ -189,150 +216,62 @@ class ProcessPool(Pool):
     def __init__(self, setup: Setup, workers: int) -> None:
         self.workers = workers
         try:
-            self._code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device))
+            code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device))
         except Exception as error:
             raise WorkersUnavailable(str(error)) from error
-        self._script = of_the_script(self._code)
-        if self._script and not _main_is_a_file():
+        script = of_the_script(code)
+        if script and not _main_is_a_file():
             raise WorkersUnavailable("the model is defined in a session, not in a file")
-        self._data, self._file = worker.share_data(setup.data)
-        self._arena = Arena(SharedFile.in_memory())
-        self._placed: dict[int, tuple[Vector, Region, int]] = {}
-        self._orders: deque[Order] = deque()
-        self._attempts: dict[Order, int] = {}
-        self._ended: deque[Done] = deque()
-        self._ticket = 0
-        self._members: list[_Worker] = []
+        data, self._file = worker.share_data(setup.data)
+        self._regions = regions = _Regions()
+        # The crew must not know the pool: who is no longer referred to goes at once, with the workers.
+        start = partial(spawn, worker.main, regions.arena.file, code, data, script=script)
         try:
-            self._members = [self._spawn() for _ in range(workers)]
-            for member in self._members:
-                self._await_ready(member)
+            self._crew = Crew(workers, start, regions.place, greet=_greet, drop=regions.drop)
         except BaseException:
-            self.close()
+            self._close_files()
             raise
 
     @property
     def pids(self) -> list[int]:
         """The workers' process ids."""
-        return [member.process.pid for member in self._members]
-
-    def _spawn(self) -> _Worker:
-        return _Worker(*spawn(worker.main, self._arena.file, self._code, self._data, script=self._script))
-
-    def _await_ready(self, member: _Worker) -> None:
-        try:
-            problem = member.pipe.recv()
-        except (EOFError, OSError):
-            member.process.join()
-            if member.process.exitcode == worker.UNGUARDED:
-                problem = "the script starts its work on import; put it below `if __name__ == '__main__':`"
-            else:
-                problem = f"a worker process ended at once (exit code {member.process.exitcode})"
-        if problem is not None:
-            raise WorkersUnavailable(problem)
+        return self._crew.pids
 
     def submit(self, order: Order) -> None:
-        self._orders.append(order)
-        self._dispatch()
+        self._crew.submit(order)
 
     def next(self) -> Done:
-        while not self._ended:
-            self._dispatch()
-            ready = connection.wait([member.pipe for member in self._members])
-            for member in [m for m in self._members if m.pipe in ready]:
-                self._receive(member)
-        return self._ended.popleft()
-
-    def _dispatch(self) -> None:
-        while self._orders:
-            member = min(self._members, key=lambda m: len(m.sent))
-            if len(member.sent) >= HELD:
-                return
-            order = self._orders.popleft()
-            starts = [self._place(vector) for vector in order.starts]
-            output = self._arena.allocate(order.output[0] * order.output[1]) if order.output else None
-            sent = _Sent(order, starts, output)
-            try:
-                task = pickle.dumps(order.task)
-            except Exception as error:  # such as a rule that is not defined in a module
-                self._finish(sent, None, f"the task cannot be sent to a worker process: {error}")
-                continue
-            self._ticket += 1
-            sizes = [len(vector) for vector in order.starts]
-            member.sent[self._ticket] = sent
-            with contextlib.suppress(OSError):  # a dead worker is noticed when it is waited for
-                member.pipe.send(
-                    (self._ticket, task, list(zip(starts, sizes, strict=True)), output, order.output)
-                )
-
-    def _place(self, vector: Vector) -> Region:
-        """The region that holds these weights; jobs of one round share it."""
-        _, region, users = self._placed.get(id(vector), (vector, None, 0))
-        if region is None:
-            region = self._arena.allocate(len(vector))
-            self._arena.vector(region, len(vector))[:] = vector
-        self._placed[id(vector)] = vector, region, users + 1
-        return region
-
-    def _unplace(self, vector: Vector) -> None:
-        _, region, users = self._placed.pop(id(vector))
-        if users > 1:
-            self._placed[id(vector)] = vector, region, users - 1
-        else:
-            self._arena.release(region)
-
-    def _receive(self, member: _Worker) -> None:
-        try:
-            ticket, value, failure = member.pipe.recv()
-        except (EOFError, OSError):
-            self._replace(member)
-            return
-        sent = member.sent.pop(ticket)
-        self._attempts.pop(sent.order, None)
-        self._finish(sent, value, failure)
-
-    def _finish(self, sent: _Sent, value: Any, failure: str) -> None:
-        for vector in sent.order.starts:
-            self._unplace(vector)
-        region, shape = sent.output, sent.order.output
-        if region is None or shape is None:
-            self._ended.append(Done(sent.order, value, failure=failure))
-            return
-        output = self._arena.vector(region, shape[0] * shape[1]).reshape(shape)
-        released = region
-        self._ended.append(Done(sent.order, value, output, failure, lambda: self._arena.release(released)))
-
-    def _replace(self, member: _Worker) -> None:
-        """A worker died: do again what it held; what it was doing for the second time has failed."""
-        member.process.join()
-        member.pipe.close()
-        place = self._members.index(member)
-        self._members[place] = self._spawn()
-        held = list(member.sent.values())
-        for i, sent in enumerate(held):
-            if i == 0:
-                self._attempts[sent.order] = self._attempts.get(sent.order, 0) + 1
-            if self._attempts.get(sent.order, 0) >= ATTEMPTS:
-                self._attempts.pop(sent.order)
-                code = member.process.exitcode
-                self._finish(sent, None, f"the worker process died twice at this task (exit code {code})")
-                continue
-            for vector in sent.order.starts:
-                self._unplace(vector)
-            if sent.output is not None:
-                self._arena.release(sent.output)
-            self._orders.appendleft(sent.order)
-        self._await_ready(self._members[place])
+        ended = self._crew.next()
+        assert ended is not None  # it waits as long as it takes
+        order, arena = ended.job, self._regions.arena
+        region = self._regions.keep_output(order)
+        if region is None or order.output is None:
+            return Done(order, ended.value, failure=ended.failure)
+        output = arena.vector(region, order.output[0] * order.output[1]).reshape(order.output)
+        return Done(order, ended.value, output, ended.failure, partial(arena.release, region))
 
     def close(self) -> None:
-        for member in self._members:
-            member.process.kill()
-        for member in self._members:
-            member.process.join()
-            member.pipe.close()
-        self._members = []
-        self._arena.file.close()
+        self._crew.close()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        self._regions.arena.file.close()
         self._file.close()
+
+
+def _greet(hired: Hired) -> None:
+    """Wait until a worker has its model and data."""
+    member, pipe = hired
+    try:
+        problem = pipe.recv()
+    except (EOFError, OSError):
+        member.join()
+        if member.exitcode == worker.UNGUARDED:
+            problem = "the script starts its work on import; put it below `if __name__ == '__main__':`"
+        else:
+            problem = f"a worker process ended at once (exit code {member.exitcode})"
+    if problem is not None:
+        raise WorkersUnavailable(problem)
 
 
 def hire(setup: Setup, workers: int) -> tuple[Pool, str]:

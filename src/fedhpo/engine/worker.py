@@ -64,7 +64,7 @@ def main(
     arena = Arena(file)
     while True:
         try:
-            ticket, packed, starts, region, shape = pipe.recv()
+            ticket, (packed, starts, region, shape) = pipe.recv()
         except (EOFError, OSError):
             return
         value: Any = None

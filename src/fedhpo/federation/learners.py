@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedhpo.config import Config
 from fedhpo.data import FederatedData, from_clients
+from fedhpo.engine.crew import Ended
 from fedhpo.engine.spawn import cores
 from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError, unknown_name
@@ -39,8 +40,8 @@ from fedhpo.federation.protocol import (
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import HGB, XGBOOST, learner_of
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, score_of, scorer
-from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold
-from fedhpo.learners.workers import Done, Processes, Workers, workers_of
+from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
+from fedhpo.learners.workers import Processes, Workers, workers_of
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
@@ -127,7 +128,7 @@ class LearnerFederation(Federation):
         self._workers: Workers | None = None
         self._trials = Book[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
         self._fitted: dict[int, Any] = {}
-        self._ended: dict[int, Done] = {}
+        self._ended: dict[int, Ended[Task]] = {}
         self.capabilities = frozenset({QUERY, REPEATABLE})
         self.train_clients = self._data.train_clients
         self.validation_clients = self._data.validation_clients
@@ -390,9 +391,9 @@ class _Folds:
         self._workers, self._task, self._scoring = workers, task, scoring
         self._folds, self._sizes = folds, sizes
         self._tickets: dict[int, tuple[int, int]] = {}
-        self._scores: dict[int, dict[int, Done]] = {}
+        self._scores: dict[int, dict[int, Ended[Task]]] = {}
         #: What ended meanwhile and is not ours.
-        self.others: dict[int, Done] = {}
+        self.others: dict[int, Ended[Task]] = {}
 
     def submit(self, party: int, config: Config) -> None:
         seed = derive(self._task.seed, "folds", party)

@@ -5,52 +5,29 @@ Tasks end in any order and results do not depend on who did them: each has a see
 
 from __future__ import annotations
 
-import contextlib
 import pickle
-import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import connection
 from typing import Any
 
+from fedhpo.engine.crew import Crew, Ended
 from fedhpo.engine.spawn import of_the_script, spawn
 from fedhpo.engine.worker import open_data, share_data
 from fedhpo.errors import FedhpoError
 from fedhpo.learners.tasks import Bench, Task
 
-#: Tasks a worker holds at once: one it does, one that waits, so that it never idles.
-_HELD = 2
-#: A task whose worker died is repeated once.
-_ATTEMPTS = 2
-
-
-@dataclass(frozen=True)
-class Done:
-    """A task's end: its value, or why it failed."""
-
-    ticket: int
-    value: Any = None
-    failure: str = ""
-
 
 class Workers(ABC):
     """Does tasks, in whatever order they end."""
-
-    def __init__(self) -> None:
-        self._tickets = 0
-
-    def _ticket(self) -> int:
-        self._tickets += 1
-        return self._tickets
 
     @abstractmethod
     def submit(self, task: Task) -> int:
         """Take a task; its ticket comes back."""
 
     @abstractmethod
-    def next(self, seconds: float | None = None) -> Done | None:
+    def next(self, seconds: float | None = None) -> Ended[Task] | None:
         """Wait for a task to end; None if that took longer than `seconds`."""
 
     @abstractmethod
@@ -66,16 +43,16 @@ class Inline(Workers):
     """Does a task in the calling thread when a result is asked for; a time limit never cuts one short."""
 
     def __init__(self, bench: Bench) -> None:
-        super().__init__()
         self._bench = bench
+        self._tickets = 0
         self._waiting: dict[int, Task] = {}
 
     def submit(self, task: Task) -> int:
-        ticket = self._ticket()
-        self._waiting[ticket] = task
-        return ticket
+        self._tickets += 1
+        self._waiting[self._tickets] = task
+        return self._tickets
 
-    def next(self, seconds: float | None = None) -> Done | None:
+    def next(self, seconds: float | None = None) -> Ended[Task] | None:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         ticket = next(iter(self._waiting))
@@ -92,126 +69,42 @@ class Inline(Workers):
         self._waiting.clear()
 
 
-def _do(bench: Bench, ticket: int, task: Task) -> Done:
+def _do(bench: Bench, ticket: int, task: Task) -> Ended[Task]:
     try:
-        return Done(ticket, task.run(bench))
+        return Ended(ticket, task, task.run(bench))
     except Exception as error:  # what fails at a party is reported, it does not end the run
-        return Done(ticket, failure=f"{type(error).__name__}: {error}")
-
-
-@dataclass(eq=False)
-class _Member:
-    process: Any
-    pipe: connection.Connection
-    sent: dict[int, Task] = field(default_factory=dict)
+        return Ended(ticket, task, failure=f"{type(error).__name__}: {error}")
 
 
 class Processes(Workers):
     """Spawned processes; the parties' rows reach them through one file, once."""
 
     def __init__(self, bench: Bench, count: int) -> None:
-        super().__init__()
-        self._code = pickle.dumps(bench.learner)
-        self._data, self._file = share_data(bench.data)
-        self._waiting: deque[tuple[int, Task]] = deque()
-        self._attempts: dict[int, int] = {}
-        self._ended: deque[Done] = deque()
-        self._members: list[_Member] = []
+        code = pickle.dumps(bench.learner)
+        data, self._file = share_data(bench.data)
+        start = partial(spawn, _work, code, data, script=of_the_script(code))
         try:
-            self._members = [self._spawn() for _ in range(count)]
+            self._crew: Crew[Task] = Crew(count, start, lambda task: task)
         except BaseException:
-            self.close()
+            self._file.close()
             raise
 
     @property
     def pids(self) -> list[int]:
         """The workers' process ids."""
-        return [member.process.pid for member in self._members]
-
-    def _spawn(self) -> _Member:
-        return _Member(*spawn(_work, self._code, self._data, script=of_the_script(self._code)))
+        return self._crew.pids
 
     def submit(self, task: Task) -> int:
-        ticket = self._ticket()
-        self._waiting.append((ticket, task))
-        self._dispatch()
-        return ticket
+        return self._crew.submit(task)
 
-    def _dispatch(self) -> None:
-        while self._waiting:
-            member = min(self._members, key=lambda m: len(m.sent))
-            if len(member.sent) >= _HELD:
-                return
-            ticket, task = self._waiting.popleft()
-            member.sent[ticket] = task
-            with contextlib.suppress(OSError):  # a dead worker is noticed when it is waited for
-                member.pipe.send((ticket, task))
-
-    def next(self, seconds: float | None = None) -> Done | None:
-        end = None if seconds is None else time.monotonic() + seconds
-        while not self._ended:
-            self._dispatch()
-            left = None if end is None else max(0.0, end - time.monotonic())
-            ready = connection.wait([member.pipe for member in self._members], left)
-            if not ready:
-                return None
-            for member in [m for m in self._members if m.pipe in ready]:
-                self._receive(member)
-        return self._ended.popleft()
-
-    def _receive(self, member: _Member) -> None:
-        try:
-            done = member.pipe.recv()
-        except (EOFError, OSError):
-            self._replace(member)
-            return
-        if done.ticket not in member.sent:
-            return
-        del member.sent[done.ticket]
-        self._attempts.pop(done.ticket, None)
-        self._ended.append(done)
-
-    def _replace(self, member: _Member) -> None:
-        """A worker died: do again what it held; what it was doing for the second time has failed."""
-        member.process.kill()
-        member.process.join()
-        member.pipe.close()
-        code = member.process.exitcode
-        self._members[self._members.index(member)] = self._spawn()
-        for place, (ticket, task) in enumerate(member.sent.items()):
-            if place == 0:
-                self._attempts[ticket] = self._attempts.get(ticket, 0) + 1
-            if self._attempts.get(ticket, 0) >= _ATTEMPTS:
-                del self._attempts[ticket]
-                self._ended.append(Done(ticket, failure=f"the worker process died twice (exit code {code})"))
-            else:
-                self._waiting.appendleft((ticket, task))
+    def next(self, seconds: float | None = None) -> Ended[Task] | None:
+        return self._crew.next(seconds)
 
     def cancel(self, tickets: Iterable[int]) -> None:
-        gone = set(tickets)
-        self._waiting = deque((ticket, task) for ticket, task in self._waiting if ticket not in gone)
-        self._ended = deque(done for done in self._ended if done.ticket not in gone)
-        for member in list(self._members):
-            held = member.sent.keys() & gone
-            for ticket in held:
-                del member.sent[ticket]
-            if held:  # there is no other way to end a training
-                self._replace_busy(member)
-
-    def _replace_busy(self, member: _Member) -> None:
-        kept = list(member.sent.items())
-        member.sent.clear()
-        self._waiting.extendleft(reversed(kept))
-        self._replace(member)
-        self._dispatch()
+        self._crew.cancel(tickets)
 
     def close(self) -> None:
-        for member in self._members:
-            member.process.kill()
-        for member in self._members:
-            member.process.join()
-            member.pipe.close()
-        self._members = []
+        self._crew.close()
         self._file.close()
 
 
@@ -232,8 +125,8 @@ def _work(pipe: connection.Connection, code: bytes, data: Any) -> None:
             return
         done = _do(bench, ticket, task)
         try:
-            pipe.send(done)
+            pipe.send((ticket, done.value, done.failure))
         except OSError:
             return
         except Exception as error:
-            pipe.send(Done(ticket, failure=f"what came of it cannot be sent: {error}"))
+            pipe.send((ticket, None, f"what came of it cannot be sent: {error}"))
