@@ -11,7 +11,7 @@ import fedhpo as fh
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Objective
 from fedhpo.fedtune import Cells, CellTuner, tune_cells
-from fedhpo.fedtune.journal import Journal
+from fedhpo.run.journal import Journal
 
 SPACE = fh.Space(client={"lr": fh.Float(0.001, 1.0, log=True), "epochs": fh.Ordinal([1, 2, 4])})
 CELLS = Cells((0.2, 0.8), (100, 400))

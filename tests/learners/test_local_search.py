@@ -4,7 +4,7 @@ import json
 import math
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -129,12 +129,58 @@ class Slow:
 
 def test_a_party_that_is_late_is_left_out_and_said_to_be():
     trainer = Slow(never=1)
-    searches = {party: PartySearch(LocalSearch(SPACE, configs=4), party, 10) for party in range(3)}
-    answers = side_by_side(searches, trainer, 60.0, clock=lambda: trainer.now)
+    query = LocalSearch(SPACE, configs=4, deadline=60.0)
+    searches = {party: PartySearch(query, party, 10) for party in range(3)}
+    answers = side_by_side(query, searches, trainer, clock=lambda: trainer.now)
     assert [answers[party].status for party in range(3)] == [Status.OK, Status.MISSING, Status.OK]
     assert answers[1].reason == "late: 0 of 4 configs tried in 60 s"
     assert answers[1].content is None
     assert trainer.abandoned
+
+
+class Stopped(Slow):
+    """Is interrupted after so many results; counts what was submitted."""
+
+    def __init__(self, after):
+        super().__init__(never=None)
+        self.after, self.submitted = after, 0
+
+    def submit(self, party, config):
+        self.submitted += 1
+        super().submit(party, config)
+
+    def next(self, seconds):
+        if self.after == 0:
+            raise KeyboardInterrupt
+        self.after -= 1
+        party, loss = self.waiting.pop(0)
+        return Outcome(party, None if loss > 0.1 else loss, "too smooth" if loss > 0.1 else "", 7)
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 11])
+def test_a_search_goes_on_where_it_was_stopped(tmp_path, after):
+    query = LocalSearch(SPACE, configs=4, journal=tmp_path / "tried.jsonl")
+
+    def run(trainer, query=query):
+        return side_by_side(query, {p: PartySearch(query, p, 10 + p) for p in range(3)}, trainer)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Stopped(after))
+    rest, nothing = Stopped(-1), Stopped(0)
+    whole = run(Stopped(-1), replace(query, journal=None))
+    assert run(rest) == whole
+    assert rest.submitted == 12 - after
+    assert run(nothing) == whole
+    assert nothing.submitted == 0
+    with pytest.raises(InputError, match="other settings"):
+        run(rest, replace(query, seed=1))
+
+
+def test_losses_are_not_kept_in_clear_beside_private_ones(tmp_path):
+    path = tmp_path / "tried.jsonl"
+    query = LocalSearch(SPACE, configs=4, privacy=fh.LocalPrivacy(1.0), journal=path)
+    side_by_side(query, {0: PartySearch(query, 0, 10)}, Stopped(-1))
+    assert not path.exists()
 
 
 def test_work_of_a_late_party_is_dropped(inline):

@@ -14,6 +14,7 @@ from fedhpo.config import Config
 from fedhpo.data import from_clients
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Score
+from fedhpo.federation.learners import _Folds
 from fedhpo.federation.local_search import PartySearch
 from fedhpo.federation.protocol import Answer, Status, TrialError
 from fedhpo.learners import collective
@@ -128,6 +129,45 @@ def test_a_run_that_is_stopped_goes_on_without_asking_again(tmp_path):
     assert federation.asked == 1
     assert done.facts["flora"] == whole.facts["flora"]
     assert done.best_score == whole.best_score
+
+
+def test_local_searches_that_are_cut_short_go_on_where_they_were(tmp_path, monkeypatch):
+    space = fh.Space(client={"var_smoothing": fh.Float(1e-9, 1.0, log=True)})
+    trained = []
+
+    def tuned(name, most=math.inf):
+        tell = PartySearch.tell
+
+        def cut(self, *outcome):
+            if len(trained) >= most:
+                raise RuntimeError("killed")
+            tell(self, *outcome)
+
+        submit = _Folds.submit
+
+        def noted(self, party, config):
+            trained.append(party)
+            submit(self, party, config)
+
+        with monkeypatch.context() as patch, fh.LearnerFederation(party_data(), BAYES, workers=0) as there:
+            patch.setattr(PartySearch, "tell", cut)
+            patch.setattr(_Folds, "submit", noted)
+            return fh.tune(there, space, flora(configs=5), rounds=1, cohort=3, run=tmp_path / name)
+
+    whole = tuned("whole")
+    assert len(trained) == 15
+    trained.clear()
+    with pytest.raises(RuntimeError, match="killed"):
+        tuned("cut", most=9)
+    journal = tmp_path / "cut" / "local-search.jsonl"
+    known = len(journal.read_text().splitlines()) - 1
+    assert known == 7  # of 9 configs two were under way at other parties
+    trained.clear()
+    again = tuned("cut")
+    assert len(trained) == 15 - known
+    assert again.facts["flora"] == whole.facts["flora"]
+    assert again.cost["samples"] == whole.cost["samples"]
+    assert not journal.exists()
 
 
 def test_parties_that_fail_or_are_late_are_left_out_and_reported():

@@ -308,7 +308,7 @@ class LearnerFederation(Federation):
                 continue
             searches[party] = PartySearch(task, party, len(labels))
         trainer = _Folds(self._hired, task, scoring, folds, {p: s.size for p, s in searches.items()})
-        answers |= side_by_side(searches, trainer, task.deadline)
+        answers |= side_by_side(task, searches, trainer)
         self._ended |= trainer.others
         return [answers[party] for party in chosen]
 

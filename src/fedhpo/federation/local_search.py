@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from fedhpo.config import Config
@@ -19,6 +21,7 @@ from fedhpo.evaluation.objective import Score
 from fedhpo.federation.local_privacy import LocalPrivacy
 from fedhpo.federation.protocol import Answer, Cost, Status
 from fedhpo.run.canonical import canonical
+from fedhpo.run.journal import Journal
 from fedhpo.samplers import TPE, Observation, Sampler
 from fedhpo.space import Space
 
@@ -52,6 +55,9 @@ class LocalSearch:
         Seconds after which a party that has not finished is left out.
     privacy
         Noise on each loss; see `LocalPrivacy`.
+    journal
+        Where a simulation keeps the losses, so that it goes on where it was stopped. Not sent, and not
+        written with `privacy`.
     """
 
     space: Space
@@ -65,6 +71,7 @@ class LocalSearch:
     privacy: LocalPrivacy | None = None
     try_default: bool = True
     seed: int = 0
+    journal: Path | None = None
 
     name: ClassVar[str] = "local_search"
 
@@ -209,22 +216,35 @@ class Trainer(Protocol):
 
 
 def side_by_side(
+    query: LocalSearch,
     searches: Mapping[int, PartySearch],
     trainer: Trainer,
-    deadline: float | None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[int, Answer]:
-    """Run the parties' searches, each at its own pace; who is not done by the deadline is late."""
-    begun = clock()
+    """Run the parties' searches, each at its own pace; who is not done by the deadline is late.
+
+    What the journal holds of a party is told to its search again, in place of training.
+    """
+    begun, deadline = clock(), query.deadline
+    path = query.journal if query.privacy is None else None
+    journal = Journal(path, {"query": query.to_dict(), "parties": [[p, s.size] for p, s in searches.items()]})
+    known: dict[int, deque[Outcome]] = {party: deque() for party in searches}
+    for line in journal:
+        known[line["party"]].append(Outcome(**line))
     busy: set[int] = set()
 
+    def tell(search: PartySearch, outcome: Outcome) -> None:
+        search.samples += outcome.samples
+        search.tell(outcome.loss, outcome.reason)
+
     def go_on(search: PartySearch) -> None:
-        config = search.ask()
-        if config is None:
-            busy.discard(search.party)
-        else:
-            busy.add(search.party)
-            trainer.submit(search.party, config)
+        while (config := search.ask()) is not None:
+            if not known[search.party]:
+                busy.add(search.party)
+                trainer.submit(search.party, config)
+                return
+            tell(search, known[search.party].popleft())
+        busy.discard(search.party)
 
     for search in searches.values():
         go_on(search)
@@ -234,10 +254,9 @@ def side_by_side(
             break
         outcome = trainer.next(left)
         if outcome is not None:
-            search = searches[outcome.party]
-            search.samples += outcome.samples
-            search.tell(outcome.loss, outcome.reason)
-            go_on(search)
+            journal.add([asdict(outcome)])
+            tell(searches[outcome.party], outcome)
+            go_on(searches[outcome.party])
     if busy:
         trainer.abandon()
     return {

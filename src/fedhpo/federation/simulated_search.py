@@ -33,7 +33,7 @@ def search_clients(setup: Setup, workers: int, task: LocalSearch, clients: Seque
     searches = {client: PartySearch(task, client, len(setup.data.train.rows(client))) for client in alone.of}
     if searches:
         with SimulatedFederation(replace(setup, data=alone.data), workers=workers) as federation:
-            answers |= side_by_side(searches, _Trainings(federation, task, alone), task.deadline)
+            answers |= side_by_side(task, searches, _Trainings(federation, task, alone))
     return [answers[client] for client in clients]
 
 

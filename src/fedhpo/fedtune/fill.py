@@ -15,12 +15,12 @@ from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Objective
 from fedhpo.federation.protocol import Federation
 from fedhpo.fedtune.cells import Cells
-from fedhpo.fedtune.journal import Journal
 from fedhpo.fedtune.measures import check_measure
 from fedhpo.fedtune.proxy import ProxySet
 from fedhpo.fedtune.simulator import Simulator
 from fedhpo.fedtune.table import ReferenceTable
 from fedhpo.fedtune.tuner import CellSearch, CellTuner, counted, tune_cells
+from fedhpo.run.journal import Journal
 from fedhpo.space import Space
 
 SCORED_ON = ("held-out", "own")

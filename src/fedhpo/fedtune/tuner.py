@@ -15,7 +15,7 @@ from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Objective, Score
 from fedhpo.fedtune.cells import Cells
-from fedhpo.fedtune.journal import Journal
+from fedhpo.run.journal import Journal
 from fedhpo.samplers import GP, Grid, Observation, Random, Sampler
 from fedhpo.space import Space
 

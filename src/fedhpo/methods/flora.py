@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo import samplers
@@ -35,6 +36,8 @@ SAMPLERS = {"tpe": samplers.TPE, "random": samplers.Random, "gp": samplers.GP}
 AUTO = "auto"
 #: The page with pictures of the surface, in the run's directory, and whose pairs it shows.
 PLOTS, _DRAWN = "surface.html", 8
+#: What simulated parties have tried, in the run's directory until they have answered.
+JOURNAL = "local-search.jsonl"
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ class FLoRA(Method):
         from fedhpo.surfaces import PartyPairs
 
         federation = search.federation
-        query = self._query(space, search.rounds, derive(search.seed, "flora"))
+        kept = federation.record.directory / JOURNAL if federation.checkpoint_share else None
+        query = self._query(space, search.rounds, derive(search.seed, "flora"), kept)
         facts: dict[str, Any] = {"training": federation.describe().get("training", "federated averaging")}
         if self.privacy is not None:
             told = self.privacy.to_dict(self.configs)
@@ -161,6 +165,8 @@ class FLoRA(Method):
                 "local privacy", told, lambda: told, epsilon=self.privacy.epsilon
             )
         asked = federation.query(query, federation.train_clients)
+        if kept is not None:
+            kept.unlink(missing_ok=True)  # the answers are recorded: what parties tried is theirs
         answers = [_checked(answer, space) for answer in asked]
         parties = [PartyPairs.from_dict(a.client, a.content) for a in answers if a.status == Status.OK]
         facts["parties"] = [_told(answer) for answer in answers]
@@ -171,7 +177,7 @@ class FLoRA(Method):
             raise InputError(f"{len(parties)} of {len(answers)} parties answered, {self.minimum} must{why}")
         return parties
 
-    def _query(self, space: Space, rounds: int, seed: int) -> LocalSearch:
+    def _query(self, space: Space, rounds: int, seed: int, journal: Path | None = None) -> LocalSearch:
         return LocalSearch(
             space,
             configs=self.configs,
@@ -184,6 +190,7 @@ class FLoRA(Method):
             privacy=self.privacy,
             try_default=self.try_default,
             seed=seed,
+            journal=journal,
         )
 
     def _surface(self, space: Space, parties: Sequence[PartyPairs], search: Search) -> Surface:

@@ -23,11 +23,11 @@ from fedhpo.fedtune import (
     tune_cells,
 )
 from fedhpo.fedtune.baselines import Quadratic, iterations_by_hand, iterations_globally
-from fedhpo.fedtune.journal import Journal
 from fedhpo.reproduce._fedtune_lab import Lab, hand_grid
 from fedhpo.reproduce._fedtune_pools import Pool, steps_until
 from fedhpo.reproduce._fedtune_rates import figure_2, table_2
 from fedhpo.reproduce._fedtune_training import Way
+from fedhpo.run.journal import Journal
 
 #: Each set's table comes from the next one (Figure 6).
 TRANSFERRED = {"fashion_mnist": "cifar10", "cifar10": "femnist", "femnist": "fashion_mnist"}

@@ -16,8 +16,8 @@ from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation
 from fedhpo.fedtune import Cells, CellSearch, CellTuner, ReferenceTable, Simulator, tune_cells
 from fedhpo.fedtune.fill import table_of
-from fedhpo.fedtune.journal import Journal
 from fedhpo.reproduce._fedtune_sets import Scale, Setting, World
+from fedhpo.run.journal import Journal
 
 _AT_ONCE = 8
 

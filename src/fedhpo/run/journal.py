@@ -1,4 +1,4 @@
-"""A journal of steps: what was simulated is kept, so that whoever is killed goes on where it was."""
+"""A journal of steps: what was done is kept, so that whoever is killed goes on where it was."""
 
 from __future__ import annotations
 
