@@ -13,6 +13,7 @@ from fedhpo.federation.simulated import SimulatedFederation
 from fedhpo.reproduce import reproduction
 from fedhpo.reproduce._fedpop_claims import Rows, judge
 from fedhpo.reproduce._fedpop_curves import pooled
+from fedhpo.reproduce._fedpop_page import html
 from fedhpo.reproduce._fedpop_paper import TABLE_2, TABLE_4
 from fedhpo.reproduce._fedpop_sets import FULL, SETS, THIN
 from fedhpo.reproduce.fedpop import BENCHMARKS, Cell, cells, method
@@ -92,6 +93,20 @@ def test_few_rows_are_judged_by_how_the_lead_changes():
     found = {verdict.claim: verdict for verdict in judge(Rows(rows))}
     [claim] = [claim for claim in found if claim.startswith("With all rows FedPop leads")]
     assert (found[claim].here, found[claim].verdict) == ("SHA +1.00 ± 0.00", "holds")
+
+
+def test_a_figure_has_a_panel_for_each_set_whose_tunings_were_all_run():
+    rows = [
+        row(s, w, t, seed, 10.0 + seed)
+        for s, tunings in (("cifar-iid", ("none", "fedex", "fedpop")), ("cifar-dir1", ("none", "fedpop")))
+        for w in ("rs", "sha")
+        for t in tunings
+        for seed in range(2)
+    ]
+    page = html({"scale": "smoke"}, Rows(rows), [])
+    assert page.count("<svg") == 2  # the global model's and the fine-tuned ones'
+    assert page.count("<circle") == 2 * 2 * 3
+    assert ">cifar-dir1<" not in page
 
 
 def test_one_seed_decides_nothing():

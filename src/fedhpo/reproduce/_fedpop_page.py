@@ -45,9 +45,10 @@ def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -
         f"Made by `fedhpo reproduce fedpop --scale {found['scale']}`.",
         f"Test accuracy in percent, mean ± standard deviation over {found['seeds']} paired seeds (twice as "
         "many with FedAdam and FedYogi), of the global and (in brackets) of the fine-tuned model; here / "
-        "paper. A claim holds, or does not, if two standard errors of the paired differences say so. Budgets "
-        "and models are smaller than the paper's unless the scale is `paper`, so that figures are to be "
-        "compared within a column.",
+        "paper. In the verdicts ± is one standard error of the paired differences, and a claim holds, or "
+        "does not, by two of them; with so few seeds, a claim for which one case is enough may hold by "
+        "chance. Budgets and models are smaller than the paper's unless the scale is `paper`, so that "
+        "figures are to be compared within a column.",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
     if found["scale"] == "default":
@@ -171,7 +172,27 @@ def _judged(rows: Rows) -> str:
 
 
 def html(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:
-    """Figure 5 as a page; seeds are averaged round by round, centralised training is a level."""
+    """Table 2 and Figure 5 as figures."""
+    sections = []
+    for what, words in (("accuracy", "global model"), ("fine_tuned", "fine-tuned models")):
+        panels = [_benchmark(rows, s, what) for s in rows.sets if rows.has(s, "rs", *_TUNINGS)]
+        if panels:
+            sections.append(Section(f"Table 2: {words}", side_by_side(panels, _TUNINGS)))
+    return static("FedPop", f"scale {found['scale']}", verdicts, [*sections, *_curves(rows)])
+
+
+def _benchmark(rows: Rows, set: str, what: str) -> str:
+    """Means with standard deviations, by tuning and wrapper."""
+    marks = {}
+    for tuning in _TUNINGS:
+        wrappers = [w for w in ("rs", "sha") if rows.has(set, w, tuning)]
+        points = {w: _svg.banded(0, list(rows.values(set, w, tuning, what).values())) for w in wrappers}
+        marks[tuning] = {w.upper(): (low, middle, high) for w, (_, low, middle, high) in points.items()}
+    return _svg.bars(set, marks, "wrapper", "test accuracy in %")
+
+
+def _curves(rows: Rows) -> list[Section]:
+    """Figure 5; seeds are averaged round by round, centralised training is a level."""
     series = {}
     for tuning in _TUNINGS:
         curves = [dict(c) for c in rows.values("figure5", "rs", tuning, "curve").values() if c]
@@ -179,10 +200,9 @@ def html(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -
             rounds = sorted(set.intersection(*(set(curve) for curve in curves)))
             series[tuning] = [_svg.banded(x, [curve[x] for curve in curves]) for x in rounds]
     level = list(rows.values("figure5", "rs", "central").values())
-    sections = []
-    if series and level:
-        line = next(iter(series.values()))
-        series["centralised"] = [_svg.banded(x, level) for x in (line[0][0], line[-1][0])]
-        panel = _svg.lines("CIFAR-10", series, list(series), "round", "test accuracy in %")
-        sections = [Section("Figure 5: the round's clients", side_by_side([panel], list(series)))]
-    return static("FedPop", f"scale {found['scale']}", verdicts, sections)
+    if not (series and level):
+        return []
+    line = next(iter(series.values()))
+    series["centralised"] = [_svg.banded(x, level) for x in (line[0][0], line[-1][0])]
+    panel = _svg.lines("CIFAR-10", series, list(series), "round", "test accuracy in %")
+    return [Section("Figure 5: the round's clients", side_by_side([panel], list(series)))]
