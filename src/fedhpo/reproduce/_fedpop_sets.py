@@ -133,7 +133,7 @@ _PAPER = _all(
     Setting("shakespeare", {"stride": 20}, "lstm", 800, 4000, epochs=1, dropout=False),
     Setting("pacs", {}, "resnet18_gn", 200, 1000, cohort=4, dropout=False),
 )
-#: Sized so that all of it takes about three hours of two cores.
+#: Sized so that all of it takes about three and a half hours of two cores.
 _SMALL = {"width": 8, "hidden": 64}
 _DEFAULT = _all(
     Setting("cifar10", {"clients": 500}, "cnn_small", 30, 150, shape=_SMALL),
