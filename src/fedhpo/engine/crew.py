@@ -51,10 +51,12 @@ class Crew(Generic[Job]):
         hire: Callable[[], Hired],
         pack: Callable[[Job], Any],
         *,
+        held: int = HELD,
         greet: Callable[[Hired], None] = lambda _: None,
         drop: Callable[[Job], object] = lambda _: None,
     ) -> None:
         self._hire, self._pack, self._greet, self._drop = hire, pack, greet, drop
+        self._held = held
         self._tickets = 0
         self._waiting: deque[tuple[int, Job]] = deque()
         self._attempts: dict[int, int] = {}
@@ -124,7 +126,7 @@ class Crew(Generic[Job]):
     def _dispatch(self) -> None:
         while self._waiting:
             member = min(self._members, key=lambda m: len(m.held))
-            if len(member.held) >= HELD:
+            if len(member.held) >= self._held:
                 return
             ticket, job = self._waiting.popleft()
             try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.config import Config
+from fedhpo.engine.crew import Crew
 from fedhpo.engine.spawn import spawn
 from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
@@ -215,44 +216,33 @@ def _federated(task: Task) -> bool:
 
 def _on_workers(tasks: Sequence[Task], folder: Path, workers: int) -> Iterator[Task]:
     """Do the tasks on so many processes; each comes back when it is done."""
-    left = list(reversed(tasks))
-    members = [spawn(_work, folder) for _ in range(min(workers, len(left)))]
-    busy: dict[connection.Connection, Task] = {}
+    # One at a time: a long task that waited behind another would leave a worker idle at the end.
+    crew: Crew[Task] = Crew(
+        min(workers, len(tasks)), partial(spawn, _work, folder), lambda task: task, held=1
+    )
     try:
-        for _, pipe in members:
-            busy[pipe] = left.pop()
-            pipe.send(busy[pipe])
-        while busy:
-            for ready in connection.wait(list(busy)):
-                assert isinstance(ready, connection.Connection)
-                pipe, task = ready, busy.pop(ready)
-                try:
-                    problem = pipe.recv()
-                except (EOFError, OSError):
-                    problem = "its process ended"
-                if problem:
-                    raise FedhpoError(f"{task.name}: {problem}; what was done is kept, run it again")
-                if left:
-                    busy[pipe] = left.pop()
-                    pipe.send(busy[pipe])
-                yield task
+        for task in tasks:
+            crew.submit(task)
+        for _ in tasks:
+            ended = crew.next()
+            assert ended is not None
+            if ended.failure:
+                raise FedhpoError(f"{ended.job.name}: {ended.failure}; what was done is kept, run it again")
+            yield ended.job
     finally:
-        for member, pipe in members:
-            member.kill()
-            member.join()
-            pipe.close()
+        crew.close()
 
 
 def _work(pipe: connection.Connection, folder: Path) -> None:
     """The main function of a worker."""
     while True:
-        task = pipe.recv()
+        ticket, task = pipe.recv()
         try:
             task.run(folder)
         except Exception as error:
-            pipe.send(f"{type(error).__name__}: {error}")
+            pipe.send((ticket, None, f"{type(error).__name__}: {error}"))
         else:
-            pipe.send("")
+            pipe.send((ticket, None, ""))
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
