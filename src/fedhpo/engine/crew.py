@@ -39,7 +39,7 @@ class _Member(Generic[Job]):
 
 
 class Crew(Generic[Job]):
-    """So many processes that do jobs, in whatever order they end.
+    """So many processes that do jobs, each holding `held` of them, in whatever order they end.
 
     A process is sent `(ticket, pack(job))` and answers `(ticket, value, failure)`. `greet` waits until a new
     one is ready, or raises. `drop` is told of a job that was packed and has not ended.
