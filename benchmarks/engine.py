@@ -173,6 +173,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     declare()
+    if unknown := set(options.models or ()) - set(MODELS):
+        parser.error(f"no model {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
     chosen = configs()
     result: dict[str, dict[str, float]] = {
         "speedup": {},

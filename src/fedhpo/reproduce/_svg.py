@@ -21,12 +21,12 @@ Line = Sequence[tuple[float, float, float, float]]
 
 
 def banded(x: float, values: Sequence[float]) -> tuple[float, float, float, float]:
-    """A point of a `Line`: the mean, and one standard deviation below and above it.
+    """A point of a `Line`: the mean, and one standard deviation (of a sample) below and above it.
 
-    >>> banded(3, [1.0, 3.0])
-    (3, 1.0, 2.0, 3.0)
+    >>> banded(3, [1.0, 3.0, 5.0])
+    (3, 1.0, 3.0, 5.0)
     """
-    mean, deviation = float(np.mean(values)), float(np.std(values))
+    mean, deviation = float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return x, mean - deviation, mean, mean + deviation
 
 
