@@ -136,8 +136,10 @@ def test_parts_at_smoke_scale_are_run_once_and_written(tmp_path):
     assert [number for number, _ in curves["fedpop"]] == [1, 2, 3, 4]
     assert "centralised" in (tmp_path / "out" / "fedpop-smoke.html").read_text()
     before = {path: path.stat().st_mtime for path in (tmp_path / "runs").rglob("result.json")}
+    said.clear()
     again = module.run("smoke", say=said.append, **options)
     assert again["rows"] == found["rows"]
+    assert not said
     assert {path: path.stat().st_mtime for path in before} == before
 
 

@@ -52,7 +52,7 @@ def each(
     say: Callable[[str], None],
     shown: Callable[[dict[str, Any]], str],
 ) -> list[dict[str, Any]]:
-    """A row of each cell: of the result that its run has, or else after `tune`.
+    """A row of each cell: of the result that its run has, or else after `tune`, which is then said.
 
     The facts of a cell are None where no trial could be trained.
     """
@@ -61,7 +61,8 @@ def each(
     rows = []
     for done, cell in enumerate(todo):
         facts: Facts | None = finished(folder / cell.name)
-        if facts is None:
+        kept = facts is not None
+        if not kept:
             try:
                 facts = tune(cell)
             except TuningError:
@@ -69,7 +70,8 @@ def each(
             if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
                 raise KeyboardInterrupt
         rows.append(row(cell, facts))
-        say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
+        if not kept:
+            say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
     return rows
 
 

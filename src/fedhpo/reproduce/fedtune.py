@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedhpo.errors import unknown_name
 from fedhpo.reproduce._fedtune_lab import Lab
 from fedhpo.reproduce._fedtune_parts import PARTS
 from fedhpo.reproduce._fedtune_sets import SCALES
+from fedhpo.reproduce._runs import check_asked
 
 __all__ = ["PARTS", "SCALES", "run"]
 
@@ -36,11 +36,7 @@ def run(
     """Run what has not been run, judge the claims, and write page and figures into `out`."""
     from fedhpo.reproduce._fedtune_page import write
 
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
-    for part in only:
-        if part not in PARTS:
-            raise unknown_name("part", part, PARTS)
+    check_asked(scale, SCALES, only, tuple(PARTS))
     lab = Lab.at(scale, Path(runs) / scale, say, workers)
     found: dict[str, Any] = {
         "scale": scale,
