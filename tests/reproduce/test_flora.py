@@ -102,6 +102,7 @@ def test_scales_say_where_they_are_smaller() -> None:
     assert differences(SCALES["paper"]) == []
     said = differences(SCALES["default"])
     assert "200 evaluations of the centralised search, not 600" in said
+    assert "electricity: 100 evaluations of the centralised search" in said
     assert "electricity: 15000 rows" in said
     assert "eeg_eye_state: 4000 rows (svm)" in said
     paper = SCALES["paper"]

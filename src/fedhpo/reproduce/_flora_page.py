@@ -88,6 +88,10 @@ def differences(scale: Scale) -> list[str]:
         if here != there:
             found.append(f"{here} {words}, not {there}")
     found += [
+        f"{name}: {number} evaluations of the centralised search"
+        for name, number in scale.fewer_evaluations.items()
+    ]
+    found += [
         f"{name}: {rows} rows" + (f" ({learner})" if learner else "")
         for (learner, name), rows in scale.rows.items()
     ]

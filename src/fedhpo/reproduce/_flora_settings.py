@@ -18,6 +18,7 @@ class Scale:
         sets: of Tables 7 to 9
         tries: configs that a party tries (T)
         evaluations: of the centralised search for `best`
+        fewer_evaluations: of this search, by set
         folds: of cross-validation, at the parties and with all rows in one place
         rows: at most so many of a set (stratified), by learner and set; a learner "" is any
         parties: numbers of parties of Table 11, by set; 3 are those of Table 7
@@ -33,6 +34,7 @@ class Scale:
     sets: tuple[str, ...] = tuple(MAIN["hgb"])
     tries: int = 100
     evaluations: int = 600
+    fewer_evaluations: Mapping[str, int] = field(default_factory=dict)
     folds: int = 10
     rows: Mapping[tuple[str, str], int] = field(default_factory=dict)
     parties: Mapping[str, tuple[int, ...]] = field(
@@ -65,6 +67,7 @@ SCALES: Mapping[str, Scale] = {
     "paper": Scale(),
     "default": Scale(
         evaluations=200,
+        fewer_evaluations={"electricity": 100, "eeg_eye_state": 100},
         rows={
             ("", "electricity"): 15000,
             ("mlp_sklearn", "electricity"): 9000,

@@ -138,7 +138,7 @@ def central_evaluations(problem: Problem, scale: Scale) -> int:
         return 0
     if isinstance(problem, Digits):
         return scale.slow_image_evaluations if problem.learner == "hgb" else scale.image_evaluations
-    return scale.evaluations
+    return scale.fewer_evaluations.get(problem.set, scale.evaluations)
 
 
 def defaults_of(problem: Problem) -> tuple[Default, Default]:
