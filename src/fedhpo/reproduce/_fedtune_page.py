@@ -34,8 +34,9 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
         f"Test accuracy in percent, mean ± standard error over {found['seeds']} paired seeds. A claim holds, "
         "or does not, if two standard errors of the paired differences say so. Models, clients and "
         "simulations are smaller than the paper's unless the scale is `paper`, so that figures are to be "
-        f"compared within a row. Each pool has {found['pool']} configs; FedTune takes {found['steps']} steps "
-        "in each cell, global tuning as many in all (at most the whole pool).",
+        "compared within a row. A training that diverged counts as 0, and is told. Each pool has "
+        f"{found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning as many "
+        "in all (at most the whole pool).",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
     if verdicts:
@@ -49,10 +50,13 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
 def _accuracy(rows: Iterable[Row], **which: Any) -> str:
     values = [r["accuracy"] for r in rows if all(r[key] == value for key, value in which.items())]
     found = Mean.of(values)
+    if not found.count:
+        return "–"
+    diverged = values.count(0.0)
     return (
-        "–"
-        if not found.count
-        else f"{found.value:.2f}" + (f" ± {found.error:.2f}" if found.count > 1 else "")
+        f"{found.value:.2f}"
+        + (f" ± {found.error:.2f}" if found.count > 1 else "")
+        + (f" ({diverged} of {len(values)} diverged)" if diverged else "")
     )
 
 
