@@ -74,7 +74,7 @@ SCALES: Mapping[str, Scale] = {
             ("mlp_sklearn", "eeg_eye_state"): 9000,
             ("svm", "eeg_eye_state"): 4000,
         },
-        many_tries=40,
+        many_tries=30,
         many_folds=5,
         side=14,
         image_evaluations=200,
