@@ -33,10 +33,10 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
         f"2022. Made by `fedhpo reproduce fedtune --scale {found['scale']}`.",
         f"Test accuracy in percent, mean ± standard error over {found['seeds']} paired seeds. A claim holds, "
         "or does not, if two standard errors of the paired differences say so. Models, clients and "
-        "simulations are smaller than the paper's unless the scale is `paper`, so that figures are to be "
-        "compared within a row. A training that diverged counts as 0, and is told. Each pool has "
-        f"{found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning as many "
-        "in all (at most the whole pool).",
+        "simulations are smaller than the paper's unless the scale is `paper`, so that what is "
+        "run here is to be compared with itself. A training that diverged counts as 0, and is told. Each "
+        f"pool has {found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning "
+        "as many in all (at most the whole pool).",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
     if verdicts:
