@@ -172,7 +172,7 @@ def _balanced(labels: Any, rows: Integers, count: int, most: float, rng: np.rand
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything; the default follows from measured costs, see `docs/methods/fedtune.md`."""
+    """How much of everything; `docs/methods/fedtune.md` says how long the default takes."""
 
     sets: Mapping[str, Setting]
     pool: int
