@@ -102,6 +102,7 @@ def test_the_record_holds_pairs_and_sizes_of_the_parties_and_nothing_else(tmp_pa
     assert "Slices" in (tmp_path / "run" / "surface.html").read_text()
     page = write_report([tmp_path / "run"], tmp_path / "report.html").read_text()
     assert "Local searches" in page
+    assert "distance between parties" in page
     assert "paper&#x27;s emulation" in page
     with open_read(tmp_path / "run") as run:
         queries = [event for event in run.record.events() if event.kind == "query"]
@@ -115,6 +116,22 @@ def test_the_record_holds_pairs_and_sizes_of_the_parties_and_nothing_else(tmp_pa
         assert all(type(loss) is float for loss in answer.content["losses"])
         assert answer.content["size"] == 48
     assert json.loads(queries[0].call)["name"] == "local_search"
+
+
+def test_distances_between_the_parties_rows_are_told_unless_they_are_private():
+    space = fh.Space(client={"var_smoothing": fh.Float(1e-9, 1.0, log=True)})
+
+    def told(**settings):
+        method = flora(configs=2, folds=2, diagnose=True, **settings)
+        result = fh.tune(federation, space, method, rounds=1, cohort=3, seed=5)
+        return result.facts["flora"]["diagnostics"]["wasserstein"]
+
+    with fh.LearnerFederation(party_data(), BAYES, workers=0) as federation:
+        apart = told()
+        assert apart == federation.distances([0, 1, 2], seed=5)
+        assert np.shape(apart["distances"]) == (3, 3)
+        assert told(privacy=fh.LocalPrivacy(epsilon=3.0, unit="party")) is None
+    assert tune(flora(configs=2, diagnose=True)).facts["flora"]["diagnostics"]["wasserstein"] is None
 
 
 def test_a_run_that_is_stopped_goes_on_without_asking_again(tmp_path):

@@ -6,12 +6,13 @@ import math
 import numpy as np
 import pytest
 from hand_made import LINE, on_line, opposed
-from scipy.stats import spearmanr, wasserstein_distance
+from scipy.stats import spearmanr
 
 from fedhpo.config import Config
+from fedhpo.data import wasserstein
 from fedhpo.errors import InputError
 from fedhpo.surfaces import SURFACES, diagnose
-from fedhpo.surfaces.heterogeneity import gamma, wasserstein
+from fedhpo.surfaces.heterogeneity import gamma
 from fedhpo.surfaces.left_out import LeftOut, _compared, leave_out, recommend
 from fedhpo.surfaces.own import own_regressors
 from fedhpo.surfaces.surface import Surface
@@ -54,32 +55,9 @@ def test_delta_is_the_largest_error_on_own_pairs() -> None:
     assert expected > 0
 
 
-def test_wasserstein_in_one_dimension_is_that_of_scipy() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.random((40, 1)), rng.random((40, 1)) ** 2
-    low, high = min(a.min(), b.min()), max(a.max(), b.max())
-    labels = np.zeros(40)
-    distances, _ = wasserstein([(a, labels), (b, labels)])
-    expected = wasserstein_distance(a[:, 0], b[:, 0]) / (high - low)
-    assert distances[0, 1] == pytest.approx(expected)
-    assert distances.tolist() == distances.T.tolist()
-
-
-def test_parties_of_one_distribution_are_as_far_apart_as_chance() -> None:
-    rng = np.random.default_rng(1)
-
-    def rows(shift: float) -> tuple[np.ndarray, np.ndarray]:
-        return rng.normal(size=(80, 3)) + shift, rng.integers(0, 2, 80)
-
-    alike, chance = wasserstein([rows(0.0), rows(0.0)])
-    assert alike[0, 1] == pytest.approx(chance, rel=0.35)
-    apart, chance = wasserstein([rows(0.0), rows(3.0)])
-    assert apart[0, 1] > 1.5 * chance
-
-
 def test_distances_are_part_of_the_diagnosis() -> None:
-    data = [(np.zeros((6, 2)), np.zeros(6)), (np.zeros((6, 2)), np.ones(6))]
-    found = diagnose(LINE, opposed(), data=data)["wasserstein"]
+    rows = [(np.zeros((6, 2)), np.zeros(6)), (np.zeros((6, 2)), np.ones(6))]
+    found = diagnose(LINE, opposed(), distances=wasserstein(rows))["wasserstein"]
     assert found["distances"] == [[0.0, 1.0], [1.0, 0.0]]
 
 
@@ -142,8 +120,6 @@ def test_a_diagnosis_is_json() -> None:
     assert found["recommended"] in SURFACES
 
 
-def test_lists_that_do_not_fit_the_parties_are_refused() -> None:
+def test_losses_that_do_not_fit_the_parties_are_refused() -> None:
     with pytest.raises(InputError, match="default_losses must have one entry for each of 2 parties, found 1"):
         diagnose(LINE, opposed(), default_losses=[0.5])
-    with pytest.raises(InputError, match="at least two parties, found 1"):
-        wasserstein([(np.zeros((2, 1)), np.zeros(2))])

@@ -2,6 +2,7 @@
 
 from fedhpo.data.build import from_arrays, from_clients
 from fedhpo.data.container import IGNORE, FederatedData, Split
+from fedhpo.data.distance import distances, wasserstein
 from fedhpo.data.load import DATASETS, Dataset, load
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
@@ -27,6 +28,7 @@ __all__ = [
     "Shards",
     "Split",
     "SplitRule",
+    "distances",
     "from_arrays",
     "from_clients",
     "heterogeneity_index",
@@ -37,4 +39,5 @@ __all__ = [
     "quantity",
     "redeal",
     "split_from_dict",
+    "wasserstein",
 ]

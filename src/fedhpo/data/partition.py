@@ -34,7 +34,7 @@ def check_clients(clients: int) -> None:
 
 
 def stream(seed: int, number: int) -> np.random.Generator:
-    """One of the independent generators of a seed: 0 deals, 1 splits, 2 draws samples."""
+    """One of the independent generators of a seed: 0 deals, 1 splits, 2 draws, 3 and 4 compare clients."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed={seed!r}; allowed: a whole number of at least 0")
     return np.random.default_rng([seed, number])

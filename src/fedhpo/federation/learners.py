@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.config import Config
-from fedhpo.data import FederatedData, from_clients
+from fedhpo.data import FederatedData, distances, from_clients
 from fedhpo.engine.crew import Ended
 from fedhpo.engine.spawn import cores
 from fedhpo.engine.streams import derive
@@ -351,6 +351,9 @@ class LearnerFederation(Federation):
             "scoring": self._scoring,
             "workers": self._count,
         }
+
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        return distances(self._data, self._known(clients), seed)
 
     @property
     def learner(self) -> Learner | Algorithms:

@@ -306,6 +306,10 @@ class Federation(ABC):
     def describe(self) -> dict[str, Any]:
         """JSON-able facts for the run and the report: the runtime, its size, how it trains."""
 
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""
+        return None
+
     @property
     @abstractmethod
     def trials(self) -> Sequence[int]:

@@ -106,6 +106,10 @@ class SealedFederation(Federation):
         """The facts of `inner`."""
         return self.inner.describe()
 
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        """Those of `inner`."""
+        return self.inner.distances(clients, seed)
+
     @property
     def trials(self) -> Sequence[int]:
         """The trials started and not stopped."""

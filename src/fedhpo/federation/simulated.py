@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from torch import nn
 
+from fedhpo.data import distances
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.flat import FlatModel
@@ -328,6 +329,9 @@ class SimulatedFederation(HoldsTrials):
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,
         }
+
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        return distances(self._setup.data, self._known_clients(clients), seed)
 
     @property
     def pids(self) -> list[int]:

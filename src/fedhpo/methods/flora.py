@@ -231,11 +231,18 @@ class FLoRA(Method):
                 seed=search.seed,
                 config=config,
                 default_losses=_losses_of(own, parties),
+                distances=self._distances(parties, search),
                 **self._regression,
             )
             if self.diagnose
             else None,
         }
+
+    def _distances(self, parties: Sequence[PartyPairs], search: Search) -> dict[str, Any] | None:
+        """Between the parties' rows, where they are at hand and not private."""
+        if self.privacy is not None:
+            return None
+        return search.federation.distances([party.party for party in parties], search.seed)
 
 
 #: Stands in where settings are checked before there is a space.

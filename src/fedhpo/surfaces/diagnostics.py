@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.report.numbers import finite
 from fedhpo.space import Space
 from fedhpo.surfaces.bound import bound_terms
-from fedhpo.surfaces.heterogeneity import best_scores, gamma, wasserstein
+from fedhpo.surfaces.heterogeneity import best_scores, gamma
 from fedhpo.surfaces.left_out import leave_out, recommend
 from fedhpo.surfaces.own import own_regressors
 from fedhpo.surfaces.pairs import PartyPairs
@@ -28,7 +25,7 @@ def diagnose(
     seed: int = 0,
     config: Config | None = None,
     default_losses: Sequence[float] | None = None,
-    data: Sequence[tuple[NDArray[Any], NDArray[Any]]] | None = None,
+    distances: Mapping[str, Any] | None = None,
     alpha: float = 1.0,
     regressor: str = "forest",
     weighting: str = "uniform",
@@ -41,22 +38,22 @@ def diagnose(
         The recommended config, for its distance to what each party tried.
     default_losses
         Each party's loss of the default config, for what its own search gained over it.
-    data
-        Each party's features and labels, in simulation, for the Wasserstein distances between them.
+    distances
+        In simulation, what `fedhpo.data.wasserstein` found between the parties' rows.
 
     Returns
     -------
     `gamma`, `pmin` and `pmax` (heterogeneity); `parties`: for each its `best` score, `gap` (that less the
-    default's), `delta` and `nearest` (terms of the optimality bound); `wasserstein`: `distances` and what
-    `chance` gives; `left_out`: the leave-one-party-out figures of each surface; the `recommended` surface
-    and `why`.
+    default's), `delta` and `nearest` (terms of the optimality bound); `wasserstein`: the
+    distances; `left_out`: the leave-one-party-out figures of each surface; the `recommended` surface and
+    `why`.
     """
     checked(space, parties, weighting)
-    for name, given in (("default_losses", default_losses), ("data", data)):
-        if given is not None and len(given) != len(parties):
-            raise InputError(
-                f"{name} must have one entry for each of {len(parties)} parties, found {len(given)}"
-            )
+    if default_losses is not None and len(default_losses) != len(parties):
+        raise InputError(
+            f"default_losses must have one entry for each of {len(parties)} parties, "
+            f"found {len(default_losses)}"
+        )
     own = own_regressors(space, parties, regressor, seed)
     scores, differ = best_scores(parties), gamma(parties)
     figures = leave_out(space, parties, own, seed=seed, alpha=alpha, regressor=regressor, weighting=weighting)
@@ -81,15 +78,10 @@ def diagnose(
             "pmin": min(scores),
             "pmax": max(scores),
             "parties": rows,
-            "wasserstein": None if data is None or len(data) < 2 else _distances(data, seed),
+            "wasserstein": None if distances is None else dict(distances),
             "left_out": {name: asdict(figure) for name, figure in figures.items()},
             "recommended": recommended,
             "why": why,
         }
     )
     return found
-
-
-def _distances(data: Sequence[tuple[NDArray[Any], NDArray[Any]]], seed: int) -> dict[str, Any]:
-    distances, chance = wasserstein(data, seed=seed)
-    return {"distances": np.round(distances, 6).tolist(), "chance": chance}

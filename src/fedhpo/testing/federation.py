@@ -505,6 +505,8 @@ class FederationSuite:
         facts = federation.describe()
         assert json.loads(json.dumps(facts)) == facts
         assert facts["runtime"]
+        distances = federation.distances(federation.train_clients, seed=0)  # None where it cannot tell
+        assert json.loads(json.dumps(distances)) == distances
 
     def test_a_method_that_needs_more_is_refused(self, federation: Federation) -> None:
         federation.require(federation.capabilities, "a modest method")

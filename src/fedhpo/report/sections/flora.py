@@ -38,6 +38,7 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("predicted for your config", score(found.get("predicted_default_loss"))),
         ("training", found["training"]),
         ("gamma (heterogeneity)", number(known["gamma"]) if known.get("gamma") is not None else None),
+        ("distance between parties' rows", _distances(known.get("wasserstein"))),
         ("recommended surface", known.get("recommended")),
     ]
     private = found.get("privacy")
@@ -48,6 +49,13 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
             ("sensitivity", f"{number(private['sensitivity'])} ({private['sensitivity_is']})"),
         ]
     return [(name, value) for name, value in rows if value is not None]
+
+
+def _distances(found: Mapping[str, Any] | None) -> str | None:
+    if found is None:
+        return None
+    own = sorted(distance for i, row in enumerate(found["distances"]) for distance in row[:i])
+    return f"{number(own[0])} to {number(own[-1])}; by chance {number(found['chance'])}"
 
 
 def _note(found: Mapping[str, Any]) -> str:
