@@ -98,6 +98,47 @@ def test_defaults_near_the_papers() -> None:
     assert verdicts(rows(3.1, 0, 0))[claim] == "undecided"
 
 
+def test_means_decide_only_by_two_standard_errors_of_the_differences() -> None:
+    claim = "With HGB, SGM+U, MPLM and APLM have a lower mean regret than SGM"
+
+    def rows(gains: Sequence[float]) -> list[Row]:
+        others = {name: [0.5 - gain for gain in gains] for name in SURFACES[1:]}
+        columns = {"sgm": [0.5] * 7, **others}
+        return [
+            {**row, "regrets": {name: columns[name][place] for name in SURFACES}}
+            for place, row in enumerate(published("hgb"))
+        ]
+
+    assert verdicts(rows([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1]))[claim] == "holds"
+    # The mean is 1/7, its standard error as large: one case alone.
+    assert verdicts(rows([1.0, 0, 0, 0, 0, 0, 0]))[claim] == "undecided"
+    assert verdicts(rows([-0.1, -0.2, -0.1, -0.2, -0.1, -0.2, -0.1]))[claim] == "does not"
+    assert verdicts(rows([0.1, 0.2, 0.1, 0.2, 0.1, 0.2, 0.1])[:6])[claim] == "undecided"
+
+
+def test_few_pairs_are_compared_case_by_case() -> None:
+    claim = "Fewer than 20 pairs sent are too few for APLM: a larger regret than with 40 and more"
+
+    def rows(*gaps: float) -> list[Row]:
+        return [
+            {
+                "part": "table13",
+                "learner": "svm",
+                "set": f"set {case}",
+                "sent": sent,
+                "regrets": dict.fromkeys(SURFACES, case + (gap if sent < 20 else 0)),
+            }
+            for case, gap in enumerate(gaps)
+            for sent in FEW
+        ]
+
+    (found,) = judge(rows(0.5, 0.7, 0.6, 0.6))
+    assert (found.claim, found.verdict) == (claim, "holds")
+    assert found.here == "2.10 against 1.50: +0.60 ± 0.04"
+    (found,) = judge(rows(4.0, 0.0, 0.0, 0.0))
+    assert found.verdict == "undecided"
+
+
 def test_scales_say_where_they_are_smaller() -> None:
     assert differences(SCALES["paper"]) == []
     said = differences(SCALES["default"])

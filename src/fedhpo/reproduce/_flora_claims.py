@@ -1,7 +1,8 @@
 """The claims of the FLoRA paper, judged by what was measured.
 
-There is one deal of the rows, as in the paper, so claims are judged by counts and means over cases, and only
-where all cases of the scale were run; one that needs more cases than there are is undecided.
+There is one deal of the rows, as in the paper. So a claim about counts is judged by the counts, and one about
+means by the differences over the cases, which must be two standard errors from 0; both only where all cases
+of the scale were run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 
 from fedhpo.reproduce._flora_paper import MAIN, MEDIAN_SAVINGS, PARTIES
 from fedhpo.reproduce._flora_settings import LEARNERS
-from fedhpo.reproduce._verdicts import DOES_NOT, HOLDS, UNDECIDED, Verdict
+from fedhpo.reproduce._tables import Mean
+from fedhpo.reproduce._verdicts import DOES_NOT, HOLDS, UNDECIDED, Verdict, above, all_of
 from fedhpo.surfaces import SURFACES
 
 Row = Mapping[str, Any]
@@ -82,6 +84,12 @@ def judge(rows: Sequence[Row]) -> list[Verdict]:
 
 def _verdict(true: bool, enough: bool = True) -> str:
     return (HOLDS if true else DOES_NOT) if enough else UNDECIDED
+
+
+def _larger(rows: Sequence[Row], one: str, *others: str) -> str:
+    """Whether the regrets of a surface are larger in the mean than those of each of the others."""
+    regrets = [row["regrets"] for row in rows]
+    return all_of([above(Mean.of(own[one] - own[other] for own in regrets), 0) for other in others])
 
 
 def _each(values: Mapping[str, Any]) -> str:
@@ -160,7 +168,7 @@ def _wins(rows: Sequence[Row]) -> list[Verdict]:
             "MPLM has the largest mean regret overall",
             "0.64; 0.64; 1.02; 0.63",
             _each(means),
-            _verdict(max(means, key=means.__getitem__) == "mplm", enough),
+            _larger(found, "mplm", "sgm", "sgm+u", "aplm") if enough else UNDECIDED,
         ),
     ]
 
@@ -175,9 +183,7 @@ def _trees_win(rows: Sequence[Row]) -> list[Verdict]:
             "With HGB, SGM+U, MPLM and APLM have a lower mean regret than SGM",
             "0.56; 0.52; 0.47; 0.45",
             _each(means),
-            _verdict(
-                all(means[name] < means["sgm"] for name in SURFACES[1:]), len(found) == len(MAIN["hgb"])
-            ),
+            _larger(found, "sgm", *SURFACES[1:]) if len(found) == len(MAIN["hgb"]) else UNDECIDED,
         )
     ]
 
@@ -213,7 +219,7 @@ def _many_parties(rows: Sequence[Row]) -> list[Verdict]:
     grows = {name: f"{own[0]['gamma']:.2f} to {own[-1]['gamma']:.2f}" for name, own in by_set.items()}
     most = [own[-1] for own in by_set.values()]
     means = {name: mean(known(most, name)) for name in SURFACES}
-    fewest = mean([mean(known([own[0] for own in by_set.values()], name)) for name in SURFACES])
+    grown = Mean.of(_of_all(own[-1]) - _of_all(own[0]) for own in by_set.values())
     return [
         Verdict(
             "gamma grows with the number of parties, on every set",
@@ -224,16 +230,24 @@ def _many_parties(rows: Sequence[Row]) -> list[Verdict]:
         Verdict(
             "Regrets are larger at the most parties than at three (mean over sets and surfaces)",
             "0.26 to 0.78",
-            f"{fewest:.2f} to {mean(list(means.values())):.2f}",
-            _verdict(mean(list(means.values())) > fewest, enough),
+            f"{mean([_of_all(own[0]) for own in by_set.values()]):.2f} to {mean(list(means.values())):.2f}: "
+            f"{grown.value:+.2f} ± {grown.error:.2f}",
+            above(grown, 0) if enough else UNDECIDED,
         ),
         Verdict(
             "MPLM degrades the most gracefully: the lowest mean regret at the most parties",
             "0.90; 0.81; 0.63; 0.78",
             _each(means),
-            _verdict(min(means, key=means.__getitem__) == "mplm", enough),
+            all_of([_larger(most, name, "mplm") for name in SURFACES if name != "mplm"])
+            if enough
+            else UNDECIDED,
         ),
     ]
+
+
+def _of_all(row: Row) -> float:
+    """The mean regret of all surfaces."""
+    return mean(list(row["regrets"].values()))
 
 
 def _few(rows: Sequence[Row]) -> list[Verdict]:
@@ -243,12 +257,17 @@ def _few(rows: Sequence[Row]) -> list[Verdict]:
         ("table13", "sent", "pairs sent", "0.91 against 0.23"),
     ):
         own = of_parts(rows, part)
-        little = mean(known([row for row in own if row[column] < 20], "aplm"))
-        much = mean(known([row for row in own if row[column] >= 40], "aplm"))
-        if not math.isnan(little + much):
+        cases = [
+            [row for row in own if (row["learner"], row["set"]) == case]
+            for case in dict.fromkeys((row["learner"], row["set"]) for row in own)
+        ]
+        little = [mean(known([row for row in case if row[column] < 20], "aplm")) for case in cases]
+        much = [mean(known([row for row in case if row[column] >= 40], "aplm")) for case in cases]
+        gap = Mean.of(one - other for one, other in zip(little, much, strict=True))
+        if gap.count:
             claim = f"Fewer than 20 {what} are too few for APLM: a larger regret than with 40 and more"
-            here = f"{little:.2f} against {much:.2f}"
-            found.append(Verdict(claim, paper, here, _verdict(little > much)))
+            here = f"{mean(little):.2f} against {mean(much):.2f}: {gap.value:+.2f} ± {gap.error:.2f}"
+            found.append(Verdict(claim, paper, here, above(gap, 0)))
     return found
 
 

@@ -20,6 +20,12 @@ from fedhpo.surfaces import SURFACES
 
 _NAMES = ["SGM", "SGM+U", "MPLM", "APLM"]
 _TITLES = {"hgb": "Table 7: HGB", "svm": "Table 8: SVM", "mlp_sklearn": "Table 9: MLP"}
+#: Why the best SVM and MLP of this set are far better on some of its rows than on all.
+_OUTLIERS = (
+    "eeg_eye_state has four rows with values of up to 160 times the usual. Scaled to 0..1, as for SVM and "
+    "MLP, all others then lie close together; a sample of the rows may lack them, so that its figures are "
+    "not the paper's"
+)
 _PARTS = dict(zip(LEARNERS, ("table7", "table8", "table9"), strict=True))
 
 
@@ -45,7 +51,8 @@ def text(found: Mapping[str, Any], scale: Scale, verdicts: list[_verdicts.Verdic
         "(best - default): 0 is as good as the best of a centralised search, 1 as the default config; "
         "without a gap between these two there is none. Figures are ours / the paper's. There is one deal "
         "of the rows, here as there, so that a single regret, above all on a set of some hundred rows, says "
-        "little.",
+        "little. Claims about means are judged by the differences over the cases: where their mean is less "
+        "than two standard errors (after ±) from 0, they are undecided.",
         "Smaller than in the paper:\n\n" + "\n".join(f"- {line}" for line in differs)
         if differs
         else "The setting is the paper's.",
@@ -55,7 +62,7 @@ def text(found: Mapping[str, Any], scale: Scale, verdicts: list[_verdicts.Verdic
     for title, table in (
         ("Tables 3 and 10: all cases", _aggregate(rows)),
         *((_TITLES[learner], _main(rows, learner)) for learner in LEARNERS),
-        ("HGB's default config", _defaults(rows)),
+        ("Default configs on all rows", _defaults(rows)),
         ("Figures 2 and 5 to 7: trainings that multi-shot search needs to match FLoRA", _savings(rows)),
         ("Tables 4 and 11: more parties, HGB", _many(rows)),
         ("Table 12: configs tried", _few(rows, "table12", "tries", TRIED)),
@@ -95,6 +102,8 @@ def differences(scale: Scale) -> list[str]:
         f"{name}: {rows} rows" + (f" ({learner})" if learner else "")
         for (learner, name), rows in scale.rows.items()
     ]
+    if any(name == "eeg_eye_state" for _, name in scale.rows):
+        found.append(_OUTLIERS)
     for what, words in (("sets", "sets"), ("trees", "sets of Table 15"), ("imbalances", "cases of Table 14")):
         here, there = getattr(scale, what), getattr(paper, what)
         if here != there:
@@ -174,12 +183,12 @@ def _main(rows: Sequence[Row], learner: str) -> str:
 
 def _defaults(rows: Sequence[Row]) -> str:
     lines = []
-    for row in of_parts(rows, "table7"):
-        own, paper = 100 * np.array(row["baseline"]), MAIN["hgb"][row["set"]].default
+    for row in of_parts(rows, *_PARTS.values()):
+        own, paper = 100 * np.array(row["baseline"]), MAIN[row["learner"]][row["set"]].default
         spread = f"{own.mean():.2f} ± {own.std(ddof=1):.2f}" if len(own) > 1 else f"{own.mean():.2f}"
-        lines.append([row["set"], spread, f"{paper:.2f}", f"{own.mean() - paper:+.2f}"])
-    note = "\n\nOn all rows: mean and deviation over deals of the folds, in percent."
-    return markdown(["set", "here", "paper", "difference"], lines) + note if lines else ""
+        lines.append([row["learner"], row["set"], spread, f"{paper:.2f}", f"{own.mean() - paper:+.2f}"])
+    note = "\n\nMean and deviation over deals of the folds, in percent."
+    return markdown(["learner", "set", "here", "paper", "difference"], lines) + note if lines else ""
 
 
 def _savings(rows: Sequence[Row]) -> str:
