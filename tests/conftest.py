@@ -1,5 +1,7 @@
 """A small real table, built once for all tests that want one: digits at 30 clients, a linear model."""
 
+import signal
+
 import pytest
 
 from fedhpo.study import Study
@@ -24,6 +26,11 @@ STUDY = {
     "objective": {"metric": "error"},
     "budget": {"rounds": 9, "total": 72, "cohort": 4},
 }
+
+
+def pytest_configure() -> None:
+    # Who is started in the background of a shell ignores interrupts, and so do the processes it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
