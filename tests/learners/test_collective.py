@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+import time
 from multiprocessing import Pipe, resource_tracker
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -37,16 +39,22 @@ def test_federated_equals_pooled_and_leaves_no_process():
     assert len(psutil.Process().children(recursive=True)) == before
 
 
-@pytest.mark.parametrize(("party", "seconds"), [(0, 0.0), (2, 2.0)])
-def test_a_party_that_is_killed_ends_the_training(party, seconds):
-    pids = {}
+@pytest.mark.parametrize("number", range(20))
+def test_a_party_that_is_killed_ends_the_training(number):
+    """Each in turn, from before they have met to the middle of boosting."""
+    party, pids, killed = number % 3, {}, []
 
     def kill(started):
+        def now():
+            os.kill(started[party], signal.SIGKILL)
+            killed.append(time.monotonic())
+
         pids.update(started)
-        threading.Timer(seconds, os.kill, (started[party], signal.SIGKILL)).start()
+        threading.Timer(0.1 * number, now).start()
 
     with pytest.raises(CollectiveError, match=f"party {party} .* ended by SIGKILL; the others were stopped"):
         train(THREE, BoostedTrees().parameters(2), FOR_EVER, on_start=kill)
+    assert time.monotonic() - killed[0] < 5
     assert len(pids) == 3
     assert not any(psutil.pid_exists(pid) for pid in pids.values())
 
@@ -96,3 +104,37 @@ def test_all_parties_have_the_same_model():
 def test_an_address_that_is_not_ours_is_refused():
     with Tracker(2, "203.0.113.7") as tracker, pytest.raises(CollectiveError, match="could not be started"):
         _ = tracker.arguments
+
+
+def test_a_tracker_that_breaks_says_so_to_nobody(monkeypatch, capfd):
+    """As it may when a party has died: who died is the news."""
+
+    class Broken:
+        def __init__(self, *_, **__):
+            self.held = True
+
+        def start(self):
+            pass
+
+        def worker_args(self):
+            return {"port": 1}
+
+        def wait_for(self):
+            raise ValueError("broken pipe")
+
+        def free(self):  # as XGBoost's: the handle is given up first
+            if self.held:
+                self.held = False
+                raise ValueError("broken pipe")
+
+        def __del__(self):
+            self.free()
+
+    monkeypatch.setattr(collective, "_only_what_is_needed", lambda: None)
+    monkeypatch.setattr(
+        collective, "_xgboost", lambda: SimpleNamespace(tracker=SimpleNamespace(RabitTracker=Broken))
+    )
+    here, there = Pipe()
+    collective._track(there, 3, "127.0.0.1", 0)
+    assert here.recv() == ({"port": 1}, "")
+    assert capfd.readouterr().err == ""

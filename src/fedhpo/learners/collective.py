@@ -194,6 +194,8 @@ def _track(pipe: connection.Connection, parties: int, host: str, port: int) -> N
         return
     with contextlib.suppress(Exception):
         tracker.wait_for()
+    with contextlib.suppress(Exception):  # it would be freed anyway, but print what breaks then
+        tracker.free()
 
 
 def _take_part(pipe: connection.Connection, place: int) -> None:
