@@ -42,7 +42,7 @@ def below(measured: Mean, threshold: float) -> str:
 
 
 def _claim(claim: str, paper: str, gaps: Mapping[str, Mean], verdict: str | None = None) -> Verdict:
-    here = "; ".join(f"{name} {one.value:+.2f} ± {one.error:.2f}".lstrip() for name, one in gaps.items())
+    here = "; ".join(f"{name} {one.signed}".lstrip() for name, one in gaps.items())
     return Verdict(claim, paper, here, verdict or all_of([above(one, 0) for one in gaps.values()]))
 
 

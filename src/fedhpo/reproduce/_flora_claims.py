@@ -231,7 +231,7 @@ def _many_parties(rows: Sequence[Row]) -> list[Verdict]:
             "Regrets are larger at the most parties than at three (mean over sets and surfaces)",
             "0.26 to 0.78",
             f"{mean([_of_all(own[0]) for own in by_set.values()]):.2f} to {mean(list(means.values())):.2f}: "
-            f"{grown.value:+.2f} ± {grown.error:.2f}",
+            + grown.signed,
             above(grown, 0) if enough else UNDECIDED,
         ),
         Verdict(
@@ -266,7 +266,7 @@ def _few(rows: Sequence[Row]) -> list[Verdict]:
         gap = Mean.of(one - other for one, other in zip(little, much, strict=True))
         if gap.count:
             claim = f"Fewer than 20 {what} are too few for APLM: a larger regret than with 40 and more"
-            here = f"{mean(little):.2f} against {mean(much):.2f}: {gap.value:+.2f} ± {gap.error:.2f}"
+            here = f"{mean(little):.2f} against {mean(much):.2f}: {gap.signed}"
             found.append(Verdict(claim, paper, here, above(gap, 0)))
     return found
 

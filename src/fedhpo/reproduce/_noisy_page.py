@@ -119,7 +119,7 @@ def _gains(figure: Curves) -> str:
     """What each remedy gains, seed by seed."""
     plain, *others = REMEDIES
     rows = [
-        [table, p.x, name, f"{gain.value:+.2f} ± {gain.error:.2f}"]
+        [table, p.x, name, gain.signed]
         for table in figure.tables
         for name in others
         for p in figure.of(table, name)

@@ -41,6 +41,15 @@ class Mean:
         """Two standard errors above."""
         return self.value + 2 * (0.0 if math.isnan(self.error) else self.error)
 
+    @property
+    def signed(self) -> str:
+        """As a difference.
+
+        >>> Mean.of([1.0, 2.0, 3.0]).signed, Mean.of([1.0]).signed
+        ('+2.00 ± 0.58', '+1.00')
+        """
+        return f"{self.value:+.2f}" + ("" if math.isnan(self.error) else f" ± {self.error:.2f}")
+
     def __str__(self) -> str:
         if math.isnan(self.value):
             return "–"
