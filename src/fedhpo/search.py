@@ -19,6 +19,7 @@ from fedhpo.config import Config
 from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
 from fedhpo.evaluation import Evaluator, Objective, Score, channel_of
+from fedhpo.evaluation.channel import best_first
 from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, RoundReport, Scores, Work
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.policies import ClientPolicy, Fixed, PolicyState
@@ -89,8 +90,6 @@ class Trial:
     status: str = TRAINING
     reason: str = ""
     scores: list[Score] = field(default_factory=list)
-    #: What each evaluation saw by itself; `scores` may be means of these.
-    observed: list[Score] = field(default_factory=list, repr=False)
     evaluations: list[Evaluation] = field(default_factory=list, repr=False)
     #: Loss of each round since the trial began, or was replaced; see `fedhpo.policies.losses`.
     losses: list[float] = field(default_factory=list, repr=False)
@@ -395,7 +394,7 @@ class Search:
         trial.policy = self._policies[number].begin(
             config, self.space, stream(self.seed, "policy", number, times)
         )
-        for known in (trial.scores, trial.observed, trial.evaluations, trial.losses):
+        for known in (trial.scores, trial.evaluations, trial.losses):
             known.clear()
         self._emit("exchange", [trial])
 
@@ -438,14 +437,13 @@ class Search:
         observed = self.channel.observe(self, ready, self._evaluations)
         self._evaluations += 1
         for trial, (score, scores) in zip(ready, observed, strict=True):
-            trial.observed.append(score)
-            trial.scores.append(self.evaluator.combine(trial.observed))
+            trial.scores.append(score)
             if scores is not None:
                 trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 
     def top(self, rung: Sequence[Trial], count: int) -> list[Trial]:
-        """The best `count` trials of a rung: by their latest score, or by a private choice."""
+        """The best `count` trials of a rung: as the evaluator compares them, or by a private choice."""
         return self.channel.top(self, rung, count)
 
     def eliminate(self, trials: Sequence[Trial]) -> None:
@@ -475,7 +473,9 @@ class Search:
         Where all of these failed it is the `leader`, as far as that one got.
         """
         if trials is None:
-            trials = [trial for trial in self.trials if trial.status == FINISHED]
+            # The others lost to it, at the rounds that were theirs in common, and are freed.
+            found = self._incumbent
+            trials = [found] if found is not None and math.isfinite(found.rank_value) else []
         good = [trial for trial in trials if math.isfinite(trial.rank_value)]
         best = self.top(good, 1)[0] if good else self.leader()
         if best is None:
@@ -486,7 +486,9 @@ class Search:
     def leader(self) -> Trial | None:
         """The trial to name if the search ended now: among those trained longest, the best."""
         scored = [t for t in self.trials if t.scores and math.isfinite(t.rank_value)]
-        return min(scored, key=lambda t: (-t.scores[-1].round, t.rank_value, t.number), default=None)
+        longest = max((trial.scores[-1].round for trial in scored), default=0)
+        rivals = [trial for trial in scored if trial.scores[-1].round == longest]
+        return best_first(rivals, self.evaluator)[0] if rivals else None
 
     def tell(self, kind: str) -> None:
         """Tell callbacks that a method got on with what is no training, so that one of them may stop it."""

@@ -274,8 +274,8 @@ def _gain(search: Search, best: Trial, own: Trial) -> tuple[float, float, int, i
 
 def _private_gain(best: Trial, own: Trial) -> tuple[float, float, int, int] | None:
     """The same from released scores alone, their errors taken as independent."""
-    theirs = {score.round: score for score in own.observed if math.isfinite(score.value)}
-    for ours in reversed(best.observed):
+    theirs = {score.round: score for score in own.scores if math.isfinite(score.value)}
+    for ours in reversed(best.scores):
         other = theirs.get(ours.round)
         if other is not None and math.isfinite(ours.value):
             error = math.hypot(ours.standard_error, other.standard_error)

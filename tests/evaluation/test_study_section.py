@@ -20,9 +20,9 @@ def study(**sections):
 
 
 def test_the_section_is_the_evaluator():
-    given = {"clients": 10, "average": "mean", "privacy": {"epsilon": 10, "minimum": 8}}
+    given = {"clients": 10, "average": "recent", "privacy": {"epsilon": 10, "minimum": 8}}
     assert study(evaluation=given).evaluator == Evaluator(
-        clients=10, average="mean", privacy=Privacy(epsilon=10.0, minimum=8)
+        clients=10, average="recent", privacy=Privacy(epsilon=10.0, minimum=8)
     )
 
 

@@ -199,15 +199,15 @@ def test_under_halving_trials_are_dropped_before_an_exchange_of_the_same_round()
 def test_a_member_replaced_since_the_last_rung_is_judged_on_its_own_rounds_only():
     """With scores averaged over a trial's evaluations, those before its replacement do not count."""
     method = fh.FedPop(population=9, schedule="halving", rate=3, interval=2, local=False)
-    averaged = fh.Evaluator(average="mean")
+    averaged = fh.Evaluator(average="recent")
     kept = {}
 
     def look(event):
         if event.kind == "evaluate":
             for trial in event.trials:
                 since = trial.replacements[-1].round if trial.replacements else 0
-                assert all(score.round > since for score in trial.observed)
-                kept[trial.number, trial.round] = len(trial.observed)
+                assert all(score.round > since for score in trial.scores)
+                kept[trial.number, trial.round] = len(trial.scores)
 
     tune(method, evaluation=averaged, callbacks=[look], total=110)
     assert 1 in kept.values()

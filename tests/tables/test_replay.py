@@ -21,7 +21,7 @@ FEW = [TPE(), Hyperband()]
 EVALUATORS = [
     Evaluator(),
     Evaluator(clients=3),
-    Evaluator(clients=5, paired=False, average="mean"),
+    Evaluator(clients=5, paired=False, average="recent"),
     Evaluator(clients=5, bias=1.5),
     Evaluator(privacy=Privacy(epsilon=20.0)),
     Evaluator(clients=10, privacy=Privacy(epsilon=50.0, mechanism="topk")),

@@ -98,7 +98,7 @@ class _Trace:
 
     def _seen(self, search: Search, leader: Trial) -> float | None:
         evaluator, score, federation = search.evaluator, leader.scores[-1], search.federation
-        if evaluator.clients is None and evaluator.privacy is None and evaluator.average == "last":
+        if evaluator.clients is None and evaluator.privacy is None:
             return score.value
         if leader.number not in federation.trials or leader.round != score.round:
             return None

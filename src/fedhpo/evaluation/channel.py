@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fedhpo.evaluation.evaluator import Evaluator
 from fedhpo.evaluation.objective import Score
 from fedhpo.federation.protocol import RoundReport, Scores
 
@@ -49,8 +51,8 @@ class OpenChannel:
         ]
 
     def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
-        """By the latest score."""
-        return best_first(rung)[:count]
+        """By the scores that the evaluator compares them by."""
+        return best_first(rung, search.evaluator)[:count]
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From what each client said."""
@@ -62,6 +64,15 @@ class OpenChannel:
         return
 
 
-def best_first(trials: Sequence[Trial]) -> list[Trial]:
-    """Trials by their latest score, ties to the earlier trial."""
-    return sorted(trials, key=lambda trial: (trial.rank_value, trial.number))
+def rank_values(trials: Sequence[Trial], evaluator: Evaluator) -> list[float]:
+    """What each trial is compared with the others by, less being better; infinite for what failed."""
+    able = [trial for trial in trials if math.isfinite(trial.rank_value)]
+    compared = evaluator.compared([trial.scores for trial in able])
+    found = {trial: score.rank_value for trial, score in zip(able, compared, strict=True)}
+    return [found.get(trial, math.inf) for trial in trials]
+
+
+def best_first(trials: Sequence[Trial], evaluator: Evaluator) -> list[Trial]:
+    """Trials by the scores that the evaluator compares them by, ties to the earlier trial."""
+    values = zip(rank_values(trials, evaluator), trials, strict=True)
+    return [trial for _, trial in sorted(values, key=lambda pair: (pair[0], pair[1].number))]

@@ -1,9 +1,10 @@
-"""Which clients a score comes from, and how a trial's scores become the one that counts."""
+"""Which clients a score comes from, and by which of their scores trials are compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from fedhpo.evaluation.objective import Score
 from fedhpo.evaluation.privacy import Privacy
 from fedhpo.federation.protocol import Federation, Floats, Ints, Scores
 
+#: Of a score's weight with `average = "recent"`, as a share of the rounds behind the latest score.
+HALF_LIFE = 0.25
+
 #: Added to an accuracy, so that a client that gets nothing right may still take part.
 _LEAST = 1e-4
 
@@ -25,8 +29,9 @@ class Evaluator:
 
     `clients` is a number of validation clients, a share of them in (0, 1), or None for all; they are drawn
     anew, without replacement, for every evaluation. `paired` asks the same clients about all trials of
-    an evaluation, otherwise each trial has its own draw. With `average = "mean"` a trial's score is the
-    plain mean of all its evaluations so far, each counting the same; "last" takes the latest only.
+    an evaluation, otherwise each trial has its own draw. Trials are compared by their latest scores
+    (`average = "last"`), or by weighted means of their scores at the rounds that all of them were scored at
+    (`average = "recent"`), where a score of a quarter of the rounds ago counts half; see `compared`.
 
     `bias` is for simulation: a client takes part with a probability proportional to
     `(accuracy + 0.0001)^bias`, its accuracy being that of the model under evaluation, as where better
@@ -41,7 +46,7 @@ class Evaluator:
 
     clients: int | float | None = None
     paired: bool = True
-    average: Literal["last", "mean"] = "last"
+    average: Literal["last", "recent"] = "last"
     bias: float = 0.0
     privacy: Privacy | None = None
     personalised: bool = False
@@ -53,8 +58,13 @@ class Evaluator:
                 raise InputError(f"evaluation clients must be a number or a share of clients, not {wanted!r}")
             if isinstance(wanted, float) and wanted > 1:
                 raise InputError(f"evaluation clients, as a share, must lie in (0, 1], not {wanted!r}")
-        if self.average not in ("last", "mean"):
-            raise unknown_name("average", self.average, ["last", "mean"])
+        if self.average == "mean":
+            raise InputError(
+                "average = 'mean' is gone: it compared trials by means over different rounds. "
+                "Use 'recent', which compares them at equal rounds, or 'last'"
+            )
+        if self.average not in ("last", "recent"):
+            raise unknown_name("average", self.average, ["last", "recent"])
         if not 0 <= self.bias < math.inf:
             raise InputError(f"bias must be a number of at least 0, not {self.bias!r}")
         if self.bias and wanted is None:
@@ -63,9 +73,9 @@ class Evaluator:
             self._check_privacy(self.privacy)
 
     def _check_privacy(self, privacy: Privacy) -> None:
-        if self.average == "mean" and not privacy.releases_values:
+        if self.average == "recent" and not privacy.releases_values:
             raise InputError(
-                f"average = 'mean' needs values, and mechanism = {privacy.mechanism!r} releases none: "
+                f"average = 'recent' needs values, and mechanism = {privacy.mechanism!r} releases none: "
                 "use mechanism = 'laplace'"
             )
         if self.personalised:
@@ -123,28 +133,55 @@ class Evaluator:
             return federation.evaluate(trials, self.draw(population, rng(0)))
         return [federation.evaluate([trial], self.draw(population, rng(trial)))[0] for trial in trials]
 
-    def combine(self, observed: Sequence[Score]) -> Score:
-        """The score that counts, out of a trial's scores so far.
+    def compared(self, trials: Sequence[Sequence[Score]]) -> list[Score]:
+        """The score to compare each of several trials by; each comes with its scores so far, oldest first.
 
-        Evaluations draw clients and noise independently, so variances add up.
+        With `average = "recent"` it is a mean over the rounds that all of the trials were scored at. A score
+        counts half as much as one that is a quarter (`HALF_LIFE`) of the rounds so far younger. The latest
+        score alone counts where it has no error (there is no noise to average out), and where the trials
+        are not at the same round.
 
-        >>> Evaluator(average="mean").combine([Score(0.4, 0.3, 5, 10, -0.4), Score(0.6, 0.4, 5, 20, -0.6)])
-        Score(value=0.5, standard_error=0.25, clients=5, round=20, rank_value=-0.5)
+        >>> young = [Score(0.5, 0.1, 5, 80, -0.5)]
+        >>> old = [Score(0.1, 0.1, 5, 40, -0.1), Score(0.7, 0.1, 5, 60, -0.7), Score(0.4, 0.1, 5, 80, -0.4)]
+        >>> [score.value for score in Evaluator(average="recent").compared([young, old])]
+        [0.5, 0.4]
         """
-        latest = observed[-1]
-        known = [score for score in observed if math.isfinite(score.rank_value)]
-        if self.average == "last" or not math.isfinite(latest.rank_value):
+        latest = [scores[-1] for scores in trials]
+        known = [scores for scores in trials if math.isfinite(scores[-1].rank_value)]
+        if self.average == "last" or len({scores[-1].round for scores in known}) != 1:
             return latest
-        return replace(
-            latest,
-            value=math.fsum(score.value for score in known) / len(known),
-            standard_error=math.hypot(*(score.standard_error for score in known)) / len(known),
-            rank_value=math.fsum(score.rank_value for score in known) / len(known),
-        )
+        rounds = [{s.round for s in scores if math.isfinite(s.rank_value)} for scores in known]
+        common = frozenset.intersection(*map(frozenset, rounds))
+        return [_recent(scores, common) for scores in trials]
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
         return asdict(self)
+
+
+def _recent(scores: Sequence[Score], rounds: Collection[int]) -> Score:
+    """The mean of a trial's scores at these rounds, weighted by how recent they are.
+
+    Evaluations draw clients and noise independently of each other, so variances add up.
+
+    >>> _recent([Score(0.3, 0.3, 5, 30, -0.3), Score(0.6, 0.3, 5, 40, -0.6)], {30, 40})
+    Score(value=0.5, standard_error=0.22360679774997896, clients=5, round=40, rank_value=-0.5)
+    """
+    latest = scores[-1]
+    if latest.standard_error == 0 or not math.isfinite(latest.rank_value):
+        return latest
+    used = [s for s in scores if s.round in rounds and math.isfinite(s.rank_value)]
+    times = Counter(score.round for score in used)  # those of one round share its weight
+    half_life = HALF_LIFE * max(latest.round, 1)
+    weights = [0.5 ** ((latest.round - s.round) / half_life) / times[s.round] for s in used]
+    total = math.fsum(weights)
+
+    def mean(values: Iterable[float]) -> float:
+        return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / total
+
+    error = math.hypot(*(w * s.standard_error for w, s in zip(weights, used, strict=True))) / total
+    value, rank_value = mean(s.value for s in used), mean(s.rank_value for s in used)
+    return replace(latest, value=value, standard_error=error, rank_value=rank_value)
 
 
 def _at(scores: Scores, clients: Ints) -> Scores:

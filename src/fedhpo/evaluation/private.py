@@ -158,7 +158,7 @@ class ValueChannel(PrivateChannel):
 
     def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """By the released values, which costs nothing more."""
-        return best_first(rung)[:count]
+        return best_first(rung, search.evaluator)[:count]
 
 
 class ChoiceChannel(PrivateChannel):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
+from fedhpo.evaluation.channel import rank_values
 from fedhpo.federation.protocol import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.policies.evolution import Evolution, bottom_and_top, check_quantile
 from fedhpo.schedules.annealing import Annealing
@@ -193,7 +194,9 @@ class Exchange:
         """What trials are compared by, less is better: NaN of who has no score yet."""
         if self.judge == "evaluation":
             search.evaluate(due)
-            return {t: t.rank_value if t.failed or t.scores else math.nan for t in population}
+            scored = [trial for trial in population if trial.scores]
+            found = dict(zip(scored, rank_values(scored, search.evaluator), strict=True))
+            return {t: math.inf if t.failed else found.get(t, math.nan) for t in population}
         every = self.every(search.rounds)
         return {t: math.inf if t.failed else discounted(t.losses, every, self.discount) for t in population}
 
