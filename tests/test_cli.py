@@ -151,9 +151,9 @@ def test_the_time_limit_is_no_failure(folder, capsys):
 
 def test_plain_progress_has_a_line_for_every_evaluation(folder, capsys):
     assert main(["tune", "study.toml", "--workers", "0"]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if "best accuracy" in line]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "leading: trial" in line]
     assert len(lines) == 3  # 4, 2 and 1 trials
-    assert "4 training; best accuracy" in lines[0]
+    assert "4 training; leading: trial" in lines[0]
     assert "2 training, 2 eliminated" in lines[1]
 
 

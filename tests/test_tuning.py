@@ -298,7 +298,7 @@ def test_overhead_of_the_search_itself_is_small():
 
 def test_result_reads_well():
     result = tune(ToyFederation(noise=0.0), baseline=True)
-    assert "gain over trial 0 at round 8" in str(result)
+    assert "over your own config (trial 0), both at round 8" in str(result)
     text = result.export("flower")
     import tomllib
 

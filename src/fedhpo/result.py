@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.config import Config
 from fedhpo.errors import InputError, unknown_name
+from fedhpo.verdict import verdict_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,9 +68,14 @@ def _cell(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """The best config that was found, what it is worth, what it cost, and how it was found.
+    """The config to use, what it is worth, what it cost, and how it was found.
 
-    `facts` is what result.json holds; the attributes below read it.
+    That is the best config that the method found, unless the user's own (trial 0) was trained as long and is
+    at least as good: `verdict` then says to keep it, and `best_config`, `best_score`, `test` and `model` are
+    the own config's. `tuned_config` is what the method found in either case.
+
+    `facts` is what result.json holds; the attributes below read it. Its `best` is the method's, its
+    `baseline` the user's own.
     """
 
     facts: Mapping[str, Any] = field(repr=False)
@@ -85,9 +91,24 @@ class Result:
         return str(self.facts["status"])
 
     @property
+    def verdict(self) -> str:
+        """Whether tuning improved on the user's own config, in a sentence."""
+        return verdict_of(self.facts).text
+
+    @property
+    def improved(self) -> bool | None:
+        """Whether the method's config is better than the user's own; None where that is not certain."""
+        return verdict_of(self.facts).improved
+
+    @property
     def best_config(self) -> Config:
-        """The best config."""
+        """The config to use: the best found, or the user's own where that is at least as good."""
         return Config.from_dict(self._best["config"])
+
+    @property
+    def tuned_config(self) -> Config:
+        """The best config that the method found, whether or not it is better than the user's own."""
+        return Config.from_dict(self._tuned["config"])
 
     @property
     def best_score(self) -> float:
@@ -125,7 +146,7 @@ class Result:
 
     @property
     def gain(self) -> Mapping[str, Any] | None:
-        """How much better than the user's own config (trial 0), with its standard error."""
+        """How much better the method's config is than the user's own (trial 0), with its standard error."""
         found: Mapping[str, Any] | None = self.facts.get("gain")
         return found
 
@@ -151,12 +172,18 @@ class Result:
         return found
 
     @property
-    def _best(self) -> Mapping[str, Any]:
+    def _tuned(self) -> Mapping[str, Any]:
         best = self.facts["best"]
         if best is None:
             raise InputError("the run was stopped before any trial was scored: resume it")
         found: Mapping[str, Any] = best
         return found
+
+    @property
+    def _best(self) -> Mapping[str, Any]:
+        """The method's best, or the user's own, whichever is to be used."""
+        tuned, own = self._tuned, self.facts.get("baseline")
+        return own if own is not None and verdict_of(self.facts).use == "own" else tuned
 
     def export(self, to: str) -> str:
         """The best config in another tool's form, to paste: "flower" or "json".
@@ -178,14 +205,9 @@ class Result:
             return f"{self.status}: no trial was scored yet"
         metric = self.facts["objective"]["metric"]
         found = "kept private" if math.isnan(self.best_score) else f"{self.best_score:.4f}"
-        lines = [f"{self.status}: trial {self._best['trial']}, validation {metric} {found}"]
+        whose = "your own config" if verdict_of(self.facts).use == "own" else f"trial {self._best['trial']}"
+        lines = [f"{self.status}: {whose}, validation {metric} {found}"]
         if self.test is not None and self.test["accuracy"] is not None:
             lines.append(f"test accuracy {self.test['accuracy']:.4f}")
-        if self.gain is not None:
-            error = self.gain["standard_error"]
-            spread = "" if error is None or math.isnan(error) else f" +- {error:.4f}"
-            lines.append(
-                f"gain over trial 0 at round {self.gain['round']}: {self.gain['value']:+.4f}{spread}"
-            )
-        lines.append(str(self.best_config))
+        lines += [f"gain: {self.verdict}", str(self.best_config)]
         return "\n".join(lines)

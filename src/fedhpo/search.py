@@ -165,6 +165,8 @@ class Search:
         self.enqueued = [config for config in enqueued if pool is None or config in pool]
         self.trials: list[Trial] = []
         self.baseline_rounds = 0
+        #: Whether the method has made its choice: what follows compares it with the user's own config.
+        self.concluding = False
         self.rounds_before = 0
         #: What the method adds to result.json.
         self.facts: dict[str, Any] = {}
@@ -487,7 +489,11 @@ class Search:
         """The trial to name if the search ended now: among those trained longest, the best."""
         scored = [t for t in self.trials if t.scores and math.isfinite(t.rank_value)]
         longest = max((trial.scores[-1].round for trial in scored), default=0)
-        rivals = [trial for trial in scored if trial.scores[-1].round == longest]
+        # Of those that are finished all but one have lost already: see `finish`.
+        beaten = {t for t in scored if t.status == FINISHED and t is not self._incumbent}
+        if self._incumbent is None or self._incumbent not in scored or self._incumbent.scores[-1].round < longest:
+            beaten = set()
+        rivals = [t for t in scored if t.scores[-1].round == longest and t not in beaten]
         return best_first(rivals, self.evaluator)[0] if rivals else None
 
     def tell(self, kind: str) -> None:

@@ -25,8 +25,9 @@ from fedhpo.methods import Method, Tuner, method_of
 from fedhpo.policies import LearningState
 from fedhpo.result import Result, Table
 from fedhpo.run import Budget, Run
-from fedhpo.search import TRAINING, Event, Search, StopTuning, Trial, check_cohort
+from fedhpo.search import TRAINING, Evaluation, Event, Search, StopTuning, Trial, check_cohort
 from fedhpo.space import Space
+from fedhpo.verdict import Verdict, verdict_of
 
 #: Seconds of rounds and evaluations that one transaction of the record may hold, and a crash may cost.
 COMMIT_EVERY = 0.25
@@ -162,30 +163,32 @@ def tune(
         with watch.interrupts():
             try:
                 best = chosen.run(search)
-                best, compared, tests = _conclude(search, best, baseline)
-                personal = _personal(search, best)
+                compared, tests = _conclude(search, best, baseline)
+                personal = _personal(search, _used(search, best, compared))
             except StopTuning as stop:
                 reason = str(stop) or "a callback asked to stop"
                 best, compared, tests = search.leader(), None, {}
                 if kept:
                     recorded.checkpoint()
         outcome = _outcome(search, chosen, best, compared, tests) | {"personal": personal}
+        used = None if best is None else _used(search, best, compared)
         outcome["status"] = "stopped" if reason else "finished"
         outcome["reason"] = reason
         outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
         model = None
-        if best is not None and hasattr(federation, "model") and best.number in recorded.trials:
-            recorded.state(best.number)  # a run that was finished before is brought back here
-            model = federation.model(best.number)
+        if used is not None and hasattr(federation, "model") and used.number in recorded.trials:
+            recorded.state(used.number)  # a run that was finished before is brought back here
+            model = federation.model(used.number)
         held.record.set(federation=federation.describe())
         if reason:
+            held.record.set(so_far={"event": held.record.last, "result": outcome})
             held.stop(reason)
             rows = held.history()
         else:
             if kept:
                 recorded.checkpoint()
             rows = held.finish(outcome)
-        result = Result(outcome, Table(rows), path if kept else None, model, _policy(best))
+        result = Result(outcome, Table(rows), path if kept else None, model, _policy(used))
         watch.tell("stop" if reason else "finish", search)
         return result
 
@@ -209,13 +212,20 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="fedhpo-")
 
 
+#: Gain, standard error, clients and round.
+Gain = tuple[float, float, int, int]
+
+
 def _conclude(
     search: Search, best: Trial, baseline: bool
-) -> tuple[Trial, tuple[float, float, int, int] | None, dict[int, dict[str, Any]]]:
+) -> tuple[Gain | None, dict[int, dict[str, Any]]]:
     """Compare the best trial with trial 0 at equal rounds, and score both on test data."""
+    search.tell("chosen")
+    search.concluding = True
+    search.federation.record.set(search_rounds=search.ledger.cost.rounds)
     own = search.begin_own_again() if baseline else search.own
     if own is None:
-        return best, None, _tested(search, [best.number])
+        return None, _tested(search, [best.number])
     alive = set(search.federation.trials)
     if baseline and {own.number, best.number} <= alive and own is not best and own.round < best.round:
         status, own.status = own.status, TRAINING
@@ -228,7 +238,7 @@ def _conclude(
     gain = _gain(search, best, own)
     shown = [best] if own is best or own.round != best.round else [best, own]
     numbers = [trial.number for trial in shown if trial.number in search.federation.trials]
-    return best, gain, _tested(search, numbers)
+    return gain, _tested(search, numbers)
 
 
 def _tested(search: Search, trials: list[int]) -> dict[int, dict[str, Any]]:
@@ -258,21 +268,36 @@ def _means(scores: Scores, weighting: Literal["size", "uniform"] = "size") -> di
     }
 
 
-def _gain(search: Search, best: Trial, own: Trial) -> tuple[float, float, int, int] | None:
-    """Gain, standard error, clients and round, from the last evaluation that both took part in."""
+def _gain(search: Search, best: Trial, own: Trial) -> Gain | None:
+    """How much better the best trial is than the user's own, at the last round where both were scored.
+
+    Client by client where the same ones scored both, else from the two scores, whose errors add up.
+    """
     if own is best:
         return 0.0, 0.0, best.scores[-1].clients, best.round
     if search.evaluator.privacy is not None:
         return _private_gain(best, own)
-    theirs = {evaluation.number: evaluation for evaluation in own.evaluations}
     for ours in reversed(best.evaluations):
-        other = theirs.get(ours.number)
-        if other is not None and other.round == ours.round:
-            return (*paired_gain(search.objective, ours.scores, other.scores), ours.round)
+        rivals = [other for other in reversed(own.evaluations) if other.round == ours.round]
+        # Those of the same evaluation first: they saw the same.
+        for other in sorted(rivals, key=lambda other: other.number != ours.number):
+            if set(other.scores.clients.tolist()) == set(ours.scores.clients.tolist()):
+                return (*paired_gain(search.objective, ours.scores, other.scores), ours.round)
+        if rivals:
+            return _apart(search, ours, rivals[0])
     return None
 
 
-def _private_gain(best: Trial, own: Trial) -> tuple[float, float, int, int] | None:
+def _apart(search: Search, ours: Evaluation, other: Evaluation) -> Gain:
+    """The gain where other clients scored the one than the other."""
+    population = len(search.federation.validation_clients)
+    mine, theirs = (search.objective.observe(e.scores, e.round, population) for e in (ours, other))
+    error = math.hypot(mine.standard_error, theirs.standard_error)
+    gain = mine.value - theirs.value if search.objective.maximise else theirs.value - mine.value
+    return gain, error, min(mine.clients, theirs.clients), ours.round
+
+
+def _private_gain(best: Trial, own: Trial) -> Gain | None:
     """The same from released scores alone, their errors taken as independent."""
     theirs = {score.round: score for score in own.scores if math.isfinite(score.value)}
     for ours in reversed(best.scores):
@@ -287,7 +312,7 @@ def _outcome(
     search: Search,
     method: Method | Tuner,
     best: Trial | None,
-    gain: tuple[float, float, int, int] | None,
+    gain: Gain | None,
     tests: Mapping[int, dict[str, Any]],
 ) -> dict[str, Any]:
     """What result.json holds, but for how the run ended."""
@@ -296,6 +321,8 @@ def _outcome(
     counted = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
     trained = sum(trial.trained for trial in {*search.trials, *([own] if own else [])})
     total = search.total + search.rounds_before
+    # The budget pays for the search; the user's own config, trained to the end to compare, comes on top.
+    searched = int(spent["rounds"]) - search.baseline_rounds
     return {
         "fedhpo": fedhpo.__version__,
         "method": method.to_dict(),
@@ -306,9 +333,8 @@ def _outcome(
         "privacy": _privacy(search),
         "best": None if best is None else _shown(best, tests),
         "baseline": None if own is None else _shown(own, tests),
-        "gain": None
-        if gain is None
-        else dict(zip(("value", "standard_error", "clients", "round"), gain, strict=True)),
+        "gain": _named(gain),
+        "verdict": _verdict(search, best, gain).to_dict(),
         "trials": [
             {
                 "trial": trial.number,
@@ -331,13 +357,31 @@ def _outcome(
         ],
         "cost": {name: int(spent[name]) for name in counted}
         | {
-            "budget": {"rounds": total},
-            "unspent_rounds": total + search.baseline_rounds - int(spent["rounds"]),
+            "rounds": searched,
             "baseline_rounds": search.baseline_rounds,
+            "all_rounds": int(spent["rounds"]),
+            "budget": {"rounds": total},
+            "unspent_rounds": total - searched,
             "rounds_before": search.rounds_before,
             "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
         },
     }
+
+
+def _named(gain: Gain | None) -> dict[str, Any] | None:
+    names = ("value", "standard_error", "clients", "round")
+    return None if gain is None else dict(zip(names, gain, strict=True))
+
+
+def _verdict(search: Search, best: Trial | None, gain: Gain | None) -> Verdict:
+    named = None if best is None else {"trial": best.number, "rounds": best.round}
+    first = [{"path": _path(trial)} for trial in search.trials[:1]]
+    return verdict_of({"best": named, "gain": _named(gain), "trials": first})
+
+
+def _used(search: Search, best: Trial, gain: Gain | None) -> Trial:
+    """The trial whose config and model are to be used: the user's own where tuning did not improve on it."""
+    return search.own or best if _verdict(search, best, gain).use == "own" else best
 
 
 def _path(trial: Trial) -> list[dict[str, Any]]:

@@ -115,14 +115,15 @@ def test_curves_are_the_scores_by_round_and_never_test_scores(view):
 
 
 def test_the_incumbent_is_the_best_of_those_trained_longest(view):
-    assert view.incumbents == [(6, 0.5), (8, 0.75)]
+    assert [(one.spent, one.trial, one.value) for one in view.incumbents] == [(6, 2, 0.5), (8, 1, 0.75)]
+    assert not any(one.fell for one in view.incumbents)
 
 
 def test_error_is_one_minus_accuracy(view):
     objective = {**view.result["objective"], "metric": "error", "direction": "minimize"}
     error = replace(view, result={**view.result, "objective": objective})
     assert error.evaluated[1] == [(2, 0.6), (4, 0.25)]
-    assert error.incumbents == [(6, 0.5), (8, 0.25)]
+    assert [(one.spent, one.value) for one in error.incumbents] == [(6, 0.5), (8, 0.25)]
 
 
 def test_the_winner_is_drawn_last_over_the_others(view):

@@ -44,7 +44,7 @@ class Pace:
 
 
 def state(search: Search) -> str:
-    """Trials by status, and the best score so far."""
+    """Trials by status, and the leader: of the trials that were trained longest, the best."""
     counts = Counter(trial.status for trial in search.trials)
     parts = [f"{counts[status]} {status}" for status in ("training", "eliminated", "finished", "failed")]
     text = ", ".join(part for part in parts if not part.startswith("0 "))
@@ -52,7 +52,7 @@ def state(search: Search) -> str:
     if leader is not None and leader.score is not None:
         metric = search.objective.metric
         value = "kept private" if isnan(leader.score.value) else f"{leader.score.value:.4f}"
-        text += f"; best {metric} {value} (trial {leader.number}, round {leader.score.round})"
+        text += f"; leading: trial {leader.number}, {metric} {value} at its round {leader.score.round}"
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +21,54 @@ def run(options: argparse.Namespace) -> int:
     directory = Path(options.directory)
     if not directory.is_dir():
         raise InputError(f"DIR = {str(directory)!r}: no such directory")
-    found = [facts | _score(directory / facts["name"]) for facts in list_runs(directory)]
+    found = [facts | _rounds(facts) | _result(directory / facts["name"]) for facts in list_runs(directory)]
     if options.json:
         print(json.dumps({"runs": found}))
     elif found:
-        print(Table([_row(facts) for facts in found]))
+        own = any(facts.get("baseline_rounds") for facts in found)
+        print(Table([_row(facts, own) for facts in found]))
     else:
         print(f"no runs in {directory}")
     return OK
 
 
-def _score(path: Path) -> dict[str, Any]:
-    """The winner's score, of a finished run."""
+def _rounds(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Rounds of the search, and those more that trained the user's own config to the end."""
+    spent, searched = facts.get("spent", {}).get("rounds"), facts.get("search_rounds")
+    searched = spent if searched is None else searched
+    return {"rounds": searched, "baseline_rounds": None if spent is None else spent - searched}
+
+
+def _result(path: Path) -> dict[str, Any]:
+    """Of a finished run: the winner's score, whether it is an improvement, and the rounds it says."""
+    from fedhpo.report.words import rounds_of
+    from fedhpo.verdict import verdict_of
+
     try:
         result = json.loads((path / "result.json").read_text(encoding="utf-8"))
-        return {"metric": result["objective"]["metric"], "score": result["best"]["validation"]["value"]}
+        searched, own = rounds_of(result["cost"])
+        return {
+            "metric": result["objective"]["metric"],
+            "score": result["best"]["validation"]["value"],
+            "verdict": verdict_of(result).kind,
+            "rounds": searched,
+            "baseline_rounds": own,
+        }
     except (OSError, ValueError, TypeError, KeyError):
-        return {"metric": None, "score": None}
+        return {"metric": None, "score": None, "verdict": None}
 
 
-def _row(facts: dict[str, Any]) -> dict[str, Any]:
-    spent = facts.get("spent", {})
-    return {
+def _row(facts: Mapping[str, Any], own: bool) -> dict[str, Any]:
+    row = {
         "name": facts["name"],
         "status": facts["status"],
         "method": facts.get("method"),
-        "rounds": spent.get("rounds"),
+        "rounds": facts["rounds"],
+        "for your config": facts["baseline_rounds"],
         "score": facts["score"],
         "metric": facts["metric"],
+        "gain": facts["verdict"],
         "minutes": round(facts.get("active_seconds", 0.0) / 60, 1),
         "begun": time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["created"])),
     }
+    return row if own else {name: value for name, value in row.items() if name != "for your config"}

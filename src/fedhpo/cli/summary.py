@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.report.numbers import duration, megabytes, number, score
-from fedhpo.report.words import gain_in_words, proxy_cost, test_score
+from fedhpo.report.words import proxy_cost, rounds_of, test_score
+from fedhpo.verdict import verdict_of
 
 
 def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:
@@ -18,25 +19,40 @@ def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:
 
 
 def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    best = result["best"]
-    if best is None:
+    tuned = result["best"]
+    if tuned is None:
         return [("tuned config", "none yet: no trial was scored")]
-    rows = [("tuned config", f"trial {best['trial']} of {len(result['trials'])}, {best['rounds']} rounds")]
-    for scope, values in best["config"].items():
-        rows += [(f"  {scope}.{key}", number(value)) for key, value in values.items()]
-    metric, found = result["objective"]["metric"], best["validation"]
+    rows = [*_config("tuned config", tuned, f"trial {tuned['trial']} of {len(result['trials'])}")]
+    rows += _worth(result, tuned)
+    verdict, own = verdict_of(result), result["baseline"]
+    rows.append(("gain", verdict.text))
+    if verdict.use == "own" and own is not None and own["trial"] != tuned["trial"]:
+        rows += [*_config("config to use", own, "your own"), *_worth(result, own)]
+    return rows
+
+
+def _config(name: str, shown: Mapping[str, Any], whose: str) -> list[tuple[str, str]]:
+    values = [(f"  {scope}.{key}", number(v)) for scope, vs in shown["config"].items() for key, v in vs.items()]
+    return [(name, f"{whose}, {shown['rounds']} rounds"), *values]
+
+
+def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Scores of a config, and where they come from."""
+    rows, metric, found = [], result["objective"]["metric"], shown["validation"]
     if found is not None:
-        rows.append((f"validation {metric}", f"{score(found['value'])} at {found['clients']} clients"))
-    if best["test"] is not None:
-        name, value = test_score(metric, best["test"])
-        rows.append((f"test {name}", f"{score(value)} at {best['test']['clients']} clients"))
-    return [*rows, ("gain", gain_in_words(result))]
+        error = f" ± {score(found['standard_error'])}" if found.get("standard_error") else ""
+        where = f" at {found['clients']} clients" if found["clients"] else ""
+        rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}"))
+    if shown["test"] is not None:
+        name, value = test_score(metric, shown["test"])
+        rows.append((f"test {name}", f"{score(value)} at {shown['test']['clients']} clients"))
+    return rows
 
 
 def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     cost = result["cost"]
-    own = cost.get("baseline_rounds", 0)
-    words = f"{cost['rounds'] - own} of {cost['budget']['rounds']} rounds, "
+    searched, own = rounds_of(cost)
+    words = f"{searched} of {cost['budget']['rounds']} rounds, "
     words += f"{own} more for your own config, " if own else ""
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"

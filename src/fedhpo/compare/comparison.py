@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +49,8 @@ class Comparison:
     runs: Mapping[str, Sequence[Incumbents]]
     #: Where it was done, and under which evaluation: JSON-able.
     setting: Mapping[str, Any]
+    #: Of each method and seed, where it is known: what came of it against the user's own config.
+    verdicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
@@ -83,8 +86,16 @@ class Comparison:
         return pairs(self.scores(), self.maximise)
 
     def in_words(self) -> list[str]:
-        """What may be said of the differences."""
-        return in_words(self.pairs, len(self.seeds))
+        """What may be said of the differences, and of the gain over the user's own config."""
+        return [*in_words(self.pairs, len(self.seeds)), *self._gains()]
+
+    def _gains(self) -> Iterator[str]:
+        for method, kinds in self.verdicts.items():
+            counts = Counter(kind for kind in kinds if kind not in ("improved", "not known"))
+            if counts:
+                told = " and ".join(f"{kind} in {count}" for kind, count in sorted(counts.items()))
+                advice = ": keep your config there" if "no improvement" in counts else ""
+                yield f"{method} against your own config: {told} of {len(kinds)} seeds{advice}."
 
     def summary(self) -> list[dict[str, Any]]:
         """One row per method, the best rank first."""
@@ -109,6 +120,7 @@ class Comparison:
             "methods": self.summary(),
             "pairs": [asdict(pair) for pair in self.pairs],
             "in_words": self.in_words(),
+            "verdicts": {method: list(kinds) for method, kinds in self.verdicts.items()},
             "runs": {m: [[list(point) for point in run] for run in runs] for m, runs in self.runs.items()},
         }
 

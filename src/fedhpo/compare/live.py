@@ -12,6 +12,7 @@ from fedhpo.compare.methods import with_method
 from fedhpo.run import RunError
 from fedhpo.search import Event, Search, Trial
 from fedhpo.study import Study
+from fedhpo.verdict import verdict_of
 
 
 def compare_live(
@@ -33,6 +34,7 @@ def compare_live(
     directory.mkdir(parents=True, exist_ok=True)
     studies = {method: with_method(study, method) for method in methods}
     found: dict[str, list[Incumbents]] = {method: [] for method in methods}
+    verdicts: dict[str, list[str]] = {method: [] for method in methods}
     with study.federation(workers) as federation:
         for method in methods:
             for seed in seeds:
@@ -46,6 +48,7 @@ def compare_live(
                 if result.status == "stopped":  # called again, the comparison goes on here
                     raise KeyboardInterrupt
                 found[method].append(trace.incumbents)
+                verdicts[method].append(verdict_of(result.facts).kind)
     any_study = next(iter(studies.values()))
     budget = study.file.budget
     return Comparison(
@@ -61,6 +64,7 @@ def compare_live(
             "evaluation": study.evaluator.to_dict(),
             "validation_clients": len(federation.validation_clients),
         },
+        verdicts,
     )
 
 
@@ -73,13 +77,14 @@ class _Trace:
         self.incumbents: list[tuple[int, float]] = []
 
     def __call__(self, event: Event) -> None:
-        leader = event.search.leader()
-        if event.kind not in ("evaluate", "finish") or leader is None:
+        # Once the method has chosen, the user's own config may be trained too, outside the budget.
+        leader = None if event.search.concluding else event.search.leader()
+        if event.kind not in ("evaluate", "chosen") or leader is None:
             return
         truth = self._truth(event.search, leader)
         if truth is None:
             return
-        spent = event.search.ledger.cost.rounds - event.search.baseline_rounds
+        spent = event.search.ledger.cost.rounds
         if self.incumbents and self.incumbents[-1][0] >= spent:
             self.incumbents.pop()
         self.incumbents.append((spent, truth))

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import Floats, Ints, Scores
 
+#: The mean over classes of the share of their rows that is told right.
+BALANCED = "balanced_accuracy"
 #: Metrics, and whether more of it is better.
-METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False}
+METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False, BALANCED: True}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Score:
 @dataclass(frozen=True)
 class Objective:
     """The metric to optimise, over clients.
+
+    `metric` is "accuracy", "error" (1 minus the accuracy), "loss", or "balanced_accuracy" (the mean of the
+    classes' accuracies), which learners have: see `fedhpo.federation.LearnerFederation`.
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
     models that must serve everybody; or "worst": the one client that is worst off. `weighting` is "size" (a
@@ -81,6 +86,8 @@ class Objective:
         """The metric at each client."""
         if self.metric == "loss":
             return scores.loss
+        if self.metric == BALANCED:  # of learners, whose loss is 1 minus what they score
+            return 1 - scores.loss
         return scores.accuracy if self.metric == "accuracy" else 1 - scores.accuracy
 
     def observe(self, scores: Scores, round: int, population: int) -> Score:

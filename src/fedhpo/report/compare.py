@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fedhpo.errors import InputError
 from fedhpo.report.figure import drawn
 from fedhpo.report.html import Cell, Section, table
-from fedhpo.report.numbers import duration, megabytes, number, score, whole
+from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.report.sections.curves import by_budget
 from fedhpo.report.sections.trials import flat
 from fedhpo.report.view import RunView
-from fedhpo.report.words import test_score
+from fedhpo.report.words import rounds_of, test_score
+from fedhpo.verdict import verdict_of
+
+
+_NOTE = (
+    "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. Where "
+    "its score is worse than that of the one before, a cross says why.</p>"
+)
 
 
 def comparison(views: Sequence[RunView]) -> list[Section]:
@@ -26,7 +34,7 @@ def comparison(views: Sequence[RunView]) -> list[Section]:
     figure = drawn(by_budget(list(views)), "incumbents")
     return [
         Section("Results", _results(views)),
-        Section("Best score against rounds spent", figure),
+        Section("Score of the leading trial against rounds spent", figure + _NOTE),
         Section("Tuned configs", _configs(views)),
     ]
 
@@ -40,6 +48,7 @@ def _results(views: Sequence[RunView]) -> str:
         metric,
         f"test {views[0].metric}",
         "gain",
+        "",
         "rounds",
         "down",
         "up",
@@ -51,7 +60,8 @@ def _results(views: Sequence[RunView]) -> str:
         result, best, cost = view.result, view.result["best"] or {}, view.result["cost"]
         value = (best.get("validation") or {}).get("value")
         test = test_score(view.metric, best["test"])[1] if best.get("test") else None
-        gain = (result["gain"] or {}).get("value")
+        gain, verdict = result["gain"] or {}, verdict_of(result)
+        searched, _ = rounds_of(cost)
         seconds = result["times"]["wall_seconds"]
         rows.append(
             [
@@ -60,15 +70,24 @@ def _results(views: Sequence[RunView]) -> str:
                 Cell(str(result["seed"]), result["seed"]),
                 Cell(score(value), "" if value is None else value),
                 Cell(score(test), "" if test is None else test),
-                Cell(score(gain), "" if gain is None else gain),
-                Cell(whole(cost["rounds"]), cost["rounds"]),
+                _gain(gain),
+                Cell(verdict.kind if verdict.use == "tuned" else f"{verdict.kind}: keep your config"),
+                Cell(whole(searched), searched),
                 Cell(megabytes(cost["bytes_down"]), cost["bytes_down"]),
                 Cell(megabytes(cost["bytes_up"]), cost["bytes_up"]),
                 Cell(duration(seconds), seconds),
                 Cell(result["status"]),
             ]
         )
-    return table(columns, rows, numeric=columns[2:-1])
+    note = "Rounds are those of the search; traffic and time are of all that was done."
+    return table(columns, rows, numeric=[c for c in columns[2:-1] if c]) + f"<p class=note>{note}</p>"
+
+
+def _gain(gain: Mapping[str, Any]) -> Cell:
+    value, error = gain.get("value"), gain.get("standard_error")
+    if value is None:
+        return Cell("–", "")
+    return Cell(signed(value) + ("" if error is None else f" ± {score(error)}"), value)
 
 
 def _configs(views: Sequence[RunView]) -> str:

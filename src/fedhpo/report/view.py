@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedhpo.evaluation import truth
+from fedhpo.evaluation import Objective, truth
+from fedhpo.evaluation.objective import BALANCED
 from fedhpo.evaluation.truth import Truth
+from fedhpo.report.incumbents import Incumbent, incumbents_of
+from fedhpo.report.numbers import finite
+from fedhpo.report.words import rounds_of
 from fedhpo.run import Run, open_read
+from fedhpo.run.codec import unpack
+from fedhpo.verdict import verdict_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,8 @@ class RunView:
     study_text: str = ""
     #: What configs reach when trained alone, if that is known.
     truth: Truth | None = None
+    #: By event and trial, where the objective is another than the mean over clients by size.
+    scored: Mapping[tuple[Any, int], float | None] = field(default_factory=dict, repr=False)
 
     @property
     def metric(self) -> str:
@@ -49,14 +58,19 @@ class RunView:
         trials = self.result["trials"]
         return None if trials and trials[0].get("path") else 0
 
+    @property
+    def winner_is_used(self) -> bool:
+        """Whether the best trial is no worse than the user's own config, as far as that is known."""
+        return verdict_of(self.result).use == "tuned" or self.winner == self.own
+
     @cached_property
     def evaluated(self) -> dict[int, list[tuple[int, float]]]:
-        """Round and validation score of each trial where it was evaluated: the mean over clients by size."""
+        """Round and validation score of each trial where it was evaluated."""
         return self._curves("evaluate")
 
     @cached_property
     def in_rounds(self) -> dict[int, list[tuple[int, float]]]:
-        """The same as the cohorts of its rounds saw it, where they were asked."""
+        """The same as the cohorts of its rounds saw it, where they were asked: means over clients by size."""
         return self._curves("round")
 
     def _curves(self, kind: str) -> dict[int, list[tuple[int, float]]]:
@@ -68,54 +82,86 @@ class RunView:
         return {trial: sorted(points.items()) for trial, points in found.items()}
 
     def _point(self, row: Mapping[str, Any]) -> tuple[int, float] | None:
-        score = "loss" if self.metric == "loss" else "accuracy"
         if row["kind"] == "evaluate":
-            value, number = (row[score] if row["split"] == "validation" else None), row["round"]
+            if row["split"] != "validation":
+                return None
+            place = row.get("event"), row["trial"]
+            value = self.scored[place] if place in self.scored else _metric(self.metric, row, "")
+            number = row["round"]
         else:  # a cohort scores the model it is sent, which has one round less behind it
-            value, number = row[f"{score}_before"], row["round"] - 1
-        if value is None:
-            return None
-        return number, 1 - value if self.metric == "error" else value
+            value, number = _metric(self.metric, row, "_before"), row["round"] - 1
+        return None if value is None else (number, value)
 
     @cached_property
-    def incumbents(self) -> list[tuple[int, float]]:
-        """Rounds spent, and the score of the trial to name then: among those trained longest, the best."""
-        latest: dict[int, tuple[int, float]] = {}
-        found: list[tuple[int, float]] = []
-        sign = -1 if self.maximise else 1
+    def incumbents(self) -> list[Incumbent]:
+        """The trial to name at each moment of the search."""
+        points = []
         for row in self.history:
             point = self._point(row) if row["kind"] == "evaluate" else None
-            if point is None:
-                continue
-            latest[row["trial"]] = point
-            best = min(latest.values(), key=lambda p: (-p[0], sign * p[1]))
-            if found and found[-1][0] == row["rounds"]:
-                found.pop()
-            found.append((int(row["rounds"]), best[1]))
-        return found
+            # What comes after the search trains the user's own config, outside the budget.
+            if point is not None and row["rounds"] <= self.searched:
+                points.append((int(row["rounds"]), int(row["trial"]), *point))
+        return incumbents_of(points, self.maximise)
+
+    @property
+    def searched(self) -> float:
+        """Rounds of the search."""
+        cost = self.result.get("cost")
+        return math.inf if cost is None else rounds_of(cost)[0]
+
+
+def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
+    """The mean over clients by size that a row of the history holds, in the objective's metric."""
+    value: float | None = row[f"{'loss' if metric in ('loss', BALANCED) else 'accuracy'}{when}"]
+    if value is None or metric in ("loss", "accuracy"):
+        return value
+    return 1 - value
 
 
 def load_view(path: Path) -> RunView:
     """Read a run's directory."""
     with open_read(path) as run:
         text = path / "study.toml"
-        return RunView(
+        view = RunView(
             path.resolve().name,
             run.study,
             run.facts(),
-            run.result() or _so_far(run),
+            {"objective": run.study["objective"], "best": None},
             run.history(),
             text.read_text(encoding="utf-8") if text.is_file() else "",
             Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
+            _scored(run),
         )
+        return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view))
 
 
-def _so_far(run: Run) -> dict[str, Any]:
+def _scored(run: Run) -> dict[tuple[Any, int], float | None]:
+    """The objective at each evaluation, where the history's means are another thing."""
+    told = run.study["objective"]
+    if told["over"] == "mean" and told["weighting"] == "size":
+        return {}
+    objective = Objective(told["metric"], told["over"], told.get("tail", 0.1), told["weighting"])
+    found: dict[tuple[Any, int], float | None] = {}
+    for event in run.record.events():
+        if event.kind == "evaluate":
+            for scores in unpack(event.result or b""):
+                value = objective.observe(scores, 0, 0).value
+                found[event.number, scores.trial] = value if math.isfinite(value) else None
+    return found
+
+
+def _when_stopped(run: Run) -> dict[str, Any] | None:
+    """What the run came to when it was stopped, if nothing happened since."""
+    kept: dict[str, Any] | None = run.record.get("so_far")
+    if kept is None or run.status != "stopped" or kept["event"] != run.record.last:
+        return None
+    found: dict[str, Any] = finite(kept["result"])
+    return found
+
+
+def _so_far(run: Run, view: RunView) -> dict[str, Any]:
     """What result.json would hold, as far as the record of an unfinished run goes."""
-    asked, facts = run.study, run.facts()
-    view = RunView(
-        run.path.name, asked, facts, {"objective": asked["objective"], "best": None}, run.history()
-    )
+    asked, facts = run.study, view.facts
     configs = {
         json.loads(event.call)["trial"]: json.loads(event.result)
         for event in run.record.events()
@@ -136,18 +182,26 @@ def _so_far(run: Run) -> dict[str, Any]:
         for number, config in configs.items()
         if config is not None
     ]
-    stops = facts["stops"]
+    stops, spent = facts["stops"], facts["spent"]
+    searched = spent["rounds"] if facts["search_rounds"] is None else facts["search_rounds"]
     return {
         "status": facts["status"],
         "reason": stops[-1].get("reason", "") if stops else "",
         "method": asked["method"],
         "seed": asked["seed"],
         "objective": asked["objective"],
+        "evaluation": asked["evaluation"],
         "best": _leader(view, trials),
         "baseline": None,
         "gain": None,
         "trials": trials,
-        "cost": {**facts["spent"], "budget": {"rounds": asked["budget"]["total"]}},
+        "cost": {
+            **spent,
+            "rounds": searched,
+            "baseline_rounds": spent["rounds"] - searched,
+            "all_rounds": spent["rounds"],
+            "budget": {"rounds": asked["budget"]["total"]},
+        },
         "times": {"wall_seconds": facts["active_seconds"]},
     }
 
@@ -170,5 +224,6 @@ def _leader(view: RunView, trials: Sequence[Mapping[str, Any]]) -> dict[str, Any
     if not scored:
         return None
     best = min(scored, key=lambda t: (-view.evaluated[t["trial"]][-1][0], sign * t["score"]))
-    validation = {"value": best["score"], "standard_error": None, "clients": None, "round": best["rounds"]}
+    number = view.evaluated[best["trial"]][-1][0]
+    validation = {"value": best["score"], "standard_error": None, "clients": None, "round": number}
     return {**{k: best[k] for k in ("trial", "config", "rounds")}, "validation": validation, "test": None}

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.numbers import number, score, signed
-
-
-def gain_in_words(result: Mapping[str, Any]) -> str:
-    """How much better than the user's own config, trial 0."""
-    gain, best = result["gain"], result["best"]
-    replaced = bool(result["trials"] and result["trials"][0].get("path"))
-    if best is not None and best["trial"] == 0 and not replaced:
-        return "none: your own config (trial 0) is the best found"
-    if gain is None or gain["value"] is None:
-        return "not known: your own config (trial 0) was not scored beside the winner"
-    error = gain["standard_error"]
-    spread = "" if error is None else f" ± {score(error)}"
-    return f"{signed(gain['value'])}{spread} over your own config (trial 0), both at round {gain['round']}"
+from fedhpo.report.numbers import number
 
 
 def test_score(metric: str, test: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -31,6 +18,18 @@ def test_score(metric: str, test: Mapping[str, Any]) -> tuple[str, float | None]
     if metric == "loss" or accuracy is None:
         return "loss", test["loss"]
     return metric, 1 - accuracy if metric == "error" else accuracy
+
+
+def rounds_of(cost: Mapping[str, Any]) -> tuple[int, int]:
+    """Rounds of the search, which the budget pays for, and those more that trained the user's own config.
+
+    >>> rounds_of({"rounds": 400, "baseline_rounds": 20, "all_rounds": 420})
+    (400, 20)
+    >>> rounds_of({"rounds": 420, "baseline_rounds": 20})  # as version 0.1.0 wrote it: both together
+    (400, 20)
+    """
+    own = int(cost.get("baseline_rounds") or 0)
+    return int(cost["rounds"]) - (0 if "all_rounds" in cost else own), own
 
 
 def proxy_cost(proxy: Mapping[str, Any]) -> str:

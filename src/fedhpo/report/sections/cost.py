@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
 from fedhpo.report.html import Section, facts
 from fedhpo.report.numbers import duration, megabytes, whole
 from fedhpo.report.view import RunView
-from fedhpo.report.words import proxy_cost
-
-
-def tuning_rounds(spent: Mapping[str, Any]) -> int:
-    """The rounds spent out of the budget: without those that trained the user's own config to the end."""
-    return int(spent["rounds"]) - int(spent.get("baseline_rounds") or 0)
+from fedhpo.report.words import proxy_cost, rounds_of
 
 
 def cost(view: RunView) -> Section:
     """The ledger's sums beside the rounds of each trial."""
     spent = view.result["cost"]
     rows = [
-        ("rounds", f"{whole(tuning_rounds(spent))} of {whole(spent['budget']['rounds'])}"),
+        ("rounds", f"{whole(rounds_of(spent)[0])} of {whole(spent['budget']['rounds'])}"),
         *((name.replace("_", " "), whole(spent[key])) for name, key in _EXTRAS if spent.get(key)),
         ("client-rounds", whole(spent["client_rounds"])),
         ("sent to clients", megabytes(spent["bytes_down"])),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedhpo.report.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
 from fedhpo.report.html import Section, text
+from fedhpo.report.incumbents import Incumbent, in_words
 from fedhpo.report.view import RunView
 from fedhpo.report.words import config_in_words
 
@@ -20,11 +22,13 @@ def curves(view: RunView) -> Section | None:
     objective = view.result["objective"]
     if view.result.get("privacy"):
         notes.append("Scores are shown as they were released, with the noise that keeps them private.")
-    elif objective["over"] != "mean" or objective["weighting"] != "size":
-        chosen = f"{objective['over']} over clients, {objective['weighting']} weighting"
-        notes.append(f"Curves show the mean over clients by size; trials were selected by: {chosen}.")
+    elif view.in_rounds and (objective["over"] != "mean" or objective["weighting"] != "size"):
+        notes.append("Thin lines are means over clients by size, whatever the objective.")
+    if (view.result.get("evaluation") or {}).get("average") == "recent":
+        notes.append("Trials were compared by means weighted to recent rounds; shown are single scores.")
+    notes += in_words(view.incumbents).splitlines() if view.incumbents else []
     figures = drawn(by_round(view), "curves") + drawn(by_budget([view]), "incumbent")
-    note = f"<p class=note>{text(' '.join(notes))}</p>" if notes else ""
+    note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
     return Section("Learning curves", f"<div class=pair>{figures}</div>{note}")
 
 
@@ -75,29 +79,49 @@ def _line(view: RunView, trial: int, points: list[tuple[int, float]]) -> dict[st
 
 def _look(view: RunView, trial: int) -> tuple[str, str, float]:
     if trial == view.winner:
-        return ("winner, your config" if trial == view.own else "winner"), WINNER, 2.5
+        name = "winner" if view.winner_is_used else "tuned, no improvement"
+        return ("winner, your config" if trial == view.own else name), WINNER, 2.5
     if trial == view.own:
         return "your config (trial 0)", OWN, 2.5
     return "other trials", OTHER, 1.2
 
 
 def by_budget(views: list[RunView]) -> dict[str, Any]:
-    """The score of the incumbent against the rounds spent; one line a run."""
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "x": [rounds for rounds, _ in view.incumbents],
-            "y": [value for _, value in view.incumbents],
-            "name": text(view.name) if len(views) > 1 else "best trial so far",
-            "line": {
-                "shape": "hv",
-                "color": SEVERAL[i % len(SEVERAL)] if len(views) > 1 else WINNER,
-                "width": 2,
-            },
-            "marker": {"size": 6},
-            "hovertemplate": "%{x} rounds spent: %{y:.4f}<extra></extra>",
-        }
-        for i, view in enumerate(views)
-    ]
+    """The score of the incumbent against the rounds spent; one line a run. Where it fell, a cross."""
+    traces: list[dict[str, Any]] = []
+    for i, view in enumerate(views):
+        colour = SEVERAL[i % len(SEVERAL)] if len(views) > 1 else WINNER
+        name = text(view.name) if len(views) > 1 else "leading trial"
+        line = {"type": "scatter", "name": name, "legendgroup": name}
+        traces.append(
+            {
+                **line,
+                **_places(view.incumbents),
+                "mode": "lines+markers",
+                "line": {"shape": "hv", "color": colour, "width": 2},
+                "marker": {"size": 6},
+                "hovertemplate": "%{x} rounds spent: %{y:.4f}<br>%{text}<extra></extra>",
+            }
+        )
+        fallen = [one for one in view.incumbents if one.fell]
+        if fallen:
+            traces.append(
+                {
+                    **line,
+                    **_places(fallen),
+                    "text": [text(one.fell) for one in fallen],
+                    "mode": "markers",
+                    "name": f"{name}: worse than before",
+                    "marker": {"size": 10, "symbol": "x", "color": colour},
+                    "hovertemplate": "%{x} rounds spent: %{y:.4f}, worse because<br>%{text}<extra></extra>",
+                }
+            )
     return figure(traces, axis("rounds spent over all trials", rangemode="tozero"), score_axis(views[0]))
+
+
+def _places(found: Sequence[Incumbent]) -> dict[str, Any]:
+    return {
+        "x": [one.spent for one in found],
+        "y": [one.value for one in found],
+        "text": [f"trial {one.trial} at its round {one.round}" for one in found],
+    }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fedhpo.report.html import Section, facts, text
 from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
-from fedhpo.report.sections.cost import tuning_rounds
 from fedhpo.report.view import RunView
-from fedhpo.report.words import gain_in_words, test_score
+from fedhpo.report.words import rounds_of, test_score
+from fedhpo.verdict import verdict_of
 
 
 def headline(view: RunView) -> Section:
@@ -19,18 +22,26 @@ def headline(view: RunView) -> Section:
         name, value = test_score(view.metric, best["test"])
         note = f"at {best['test']['clients']} clients; never selected on"
         cards.append(_card(f"Test {name}", score(value), note))
-    gain = result["gain"]
+    gain, verdict = result["gain"], verdict_of(result)
     known = gain is not None and gain["value"] is not None and best["trial"] != view.own
     cards.append(_card("Gain over your config", signed(gain["value"]) if known else "–", _gained(view)))
     cost = result["cost"]
+    searched, own = rounds_of(cost)
     traffic = f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    spent = f"of {whole(cost['budget']['rounds'])}; {traffic}; {duration(result['times']['wall_seconds'])}"
-    cards.append(_card("Rounds spent", whole(tuning_rounds(cost)), spent))
-    rows = [
-        (f"{scope}.{k}", number(v)) for scope, values in best["config"].items() for k, v in values.items()
-    ]
-    config = f"<h3>Tuned config <span>trial {best['trial']}, {best['rounds']} rounds</span></h3>{facts(rows)}"
-    return Section("Result", f"<div class=cards>{''.join(cards)}</div>\n{config}")
+    more = f"; {whole(own)} more for your own config" if own else ""
+    spent = f"of {whole(cost['budget']['rounds'])}{more}; {traffic}; "
+    spent += duration(result["times"]["wall_seconds"])
+    cards.append(_card("Rounds spent", whole(searched), spent))
+    said = f"<p class=verdict>{text(verdict.text[:1].upper() + verdict.text[1:])}.</p>"
+    config = _config("Tuned config", f"trial {best['trial']}, {best['rounds']} rounds", best["config"])
+    if verdict.use == "own" and result.get("baseline") and best["trial"] != view.own:
+        config = _config("Config to use", "your own", result["baseline"]["config"]) + config
+    return Section("Result", f"{said}<div class=cards>{''.join(cards)}</div>\n{config}")
+
+
+def _config(title: str, note: str, config: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [(f"{scope}.{k}", number(v)) for scope, values in config.items() for k, v in values.items()]
+    return f"<h3>{title} <span>{note}</span></h3>{facts(rows)}"
 
 
 def _card(name: str, value: str, note: str) -> str:
@@ -50,9 +61,10 @@ def _validated(view: RunView) -> str:
 
 
 def _gained(view: RunView) -> str:
-    gain = view.result["gain"]
+    gain, kind = view.result["gain"], verdict_of(view.result).kind
     if gain is None or gain["value"] is None or view.winner == view.own:
-        return gain_in_words(view.result)
+        return kind
     error = gain["standard_error"]
     spread = f"± {score(error)} standard error, " if error is not None else ""
-    return f"{spread}both at round {gain['round']}, same {gain['clients']} clients"
+    doubt = f"{kind}; " if kind != "improved" else ""
+    return f"{doubt}{spread}both at round {gain['round']}, {gain['clients']} clients"

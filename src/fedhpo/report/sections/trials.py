@@ -44,7 +44,7 @@ def _cells(view: RunView, trial: Mapping[str, Any], errors: bool, names: list[st
     role = " ".join(
         word
         for word, holds in (
-            ("winner", trial["trial"] == view.winner),
+            ("winner" if view.winner_is_used else "tuned", trial["trial"] == view.winner),
             ("your config", trial["trial"] == view.own),
         )
         if holds

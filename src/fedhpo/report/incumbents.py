@@ -1,0 +1,75 @@
+"""The trial to name at each moment of a run, and why its score can be worse than that of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+#: So many falls are told one by one.
+_TOLD = 4
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """After `spent` rounds of the search: the trial to name, its rounds then, its score, and why that fell."""
+
+    spent: int
+    trial: int
+    round: int
+    value: float
+    fell: str = ""
+
+
+def incumbents_of(points: Sequence[tuple[int, int, int, float]], maximise: bool) -> list[Incumbent]:
+    """From evaluations in order, each as rounds spent, trial, its round and its score.
+
+    The incumbent is, of the trials that were trained longest, the one with the best latest score.
+
+    >>> found = incumbents_of([(6, 0, 2, 0.4), (6, 1, 2, 0.5), (8, 0, 4, 0.45)], maximise=True)
+    >>> [(one.spent, one.trial, one.value) for one in found]
+    [(6, 1, 0.5), (8, 0, 0.45)]
+    >>> found[1].fell
+    'trial 0 has 4 rounds behind it now, trial 1 had 2: of those trained longest the best one leads'
+    """
+    sign = -1 if maximise else 1
+    latest: dict[int, tuple[int, float]] = {}
+    found: list[Incumbent] = []
+    for spent, trial, number, value in points:
+        latest[trial] = number, value
+        best = min(latest, key=lambda t: (-latest[t][0], sign * latest[t][1], t))
+        if found and found[-1].spent == spent:
+            found.pop()
+        found.append(Incumbent(spent, best, *latest[best]))
+    told = found[:1]
+    for before, after in zip(found, found[1:], strict=False):
+        worse = sign * after.value > sign * before.value
+        told.append(replace(after, fell=_why(before, after)) if worse else after)
+    return told
+
+
+def _why(before: Incumbent, after: Incumbent) -> str:
+    if after.trial == before.trial:
+        if after.round == before.round:
+            return f"trial {after.trial} was scored again at round {after.round}"
+        return f"trial {after.trial} scored worse at round {after.round} than at round {before.round}"
+    if after.round > before.round:
+        return (
+            f"trial {after.trial} has {after.round} rounds behind it now, trial {before.trial} had "
+            f"{before.round}: of those trained longest the best one leads"
+        )
+    return f"trial {before.trial} was scored again, and is now behind trial {after.trial}"
+
+
+def in_words(found: Sequence[Incumbent]) -> str:
+    """What the line shows, and every fall of it.
+
+    >>> in_words([Incumbent(6, 1, 2, 0.5), Incumbent(8, 1, 4, 0.4, "trial 1 scored worse")]).splitlines()[-1]
+    'It gets worse where marked. After 8 rounds: trial 1 scored worse.'
+    """
+    words = "The leading trial is the one to name at that moment: of those trained longest, the best."
+    falls = [one for one in found if one.fell]
+    if not falls:
+        return words
+    told = " ".join(f"After {one.spent} rounds: {one.fell}." for one in falls[:_TOLD])
+    more = f" And {len(falls) - _TOLD} more times." if len(falls) > _TOLD else ""
+    return f"{words}\nIt gets worse where marked. {told}{more}"
