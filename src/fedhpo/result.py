@@ -118,7 +118,7 @@ class Result:
 
     @property
     def test(self) -> Mapping[str, Any] | None:
-        """Loss and accuracy on test data, which no method ever sees; None if there is none."""
+        """The objective (`value`), accuracy and loss on test data, which no method sees; None without any."""
         found: Mapping[str, Any] | None = self._best.get("test")
         return found
 
@@ -207,7 +207,8 @@ class Result:
         found = "kept private" if math.isnan(self.best_score) else f"{self.best_score:.4f}"
         whose = "your own config" if verdict_of(self.facts).use == "own" else f"trial {self._best['trial']}"
         lines = [f"{self.status}: {whose}, validation {metric} {found}"]
-        if self.test is not None and self.test["accuracy"] is not None:
-            lines.append(f"test accuracy {self.test['accuracy']:.4f}")
+        tested = (self.test or {}).get("value")
+        if tested is not None and math.isfinite(tested):
+            lines.append(f"test {metric} {tested:.4f}")
         lines += [f"gain: {self.verdict}", str(self.best_config)]
         return "\n".join(lines)

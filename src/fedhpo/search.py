@@ -491,7 +491,11 @@ class Search:
         longest = max((trial.scores[-1].round for trial in scored), default=0)
         # Of those that are finished all but one have lost already: see `finish`.
         beaten = {t for t in scored if t.status == FINISHED and t is not self._incumbent}
-        if self._incumbent is None or self._incumbent not in scored or self._incumbent.scores[-1].round < longest:
+        if (
+            self._incumbent is None
+            or self._incumbent not in scored
+            or self._incumbent.scores[-1].round < longest
+        ):
             beaten = set()
         rivals = [t for t in scored if t.scores[-1].round == longest and t not in beaten]
         return best_first(rivals, self.evaluator)[0] if rivals else None

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import fedhpo
 from fedhpo.config import Config
 from fedhpo.errors import InputError
-from fedhpo.evaluation import Evaluator, Objective, paired_gain
+from fedhpo.evaluation import Evaluator, Objective, objective_of, paired_gain
 from fedhpo.evaluation.personal import personalised
-from fedhpo.evaluation.setting import COVERS, plan_private, private_objective
+from fedhpo.evaluation.setting import COVERS, check_scored, plan_private, private_objective
 from fedhpo.federation.protocol import QUERY, Cost, Federation, Scores
 from fedhpo.federation.recorded import Charged, RecordedFederation
 from fedhpo.federation.sealed import SealedFederation
@@ -75,8 +75,9 @@ def tune(
         A directory that keeps the run. If the run is there already, it is resumed, or, if it had
         finished, its result comes back at once. Without it nothing is kept.
     objective, evaluation
-        What is optimised ("accuracy", "error", "loss" or an `Objective`), and how it is observed: at which
-        clients, with which noise and privacy.
+        What is optimised ("accuracy", "error", "loss", of learners also "balanced_accuracy", or an
+        `Objective`), and how it is observed: at which clients, with which noise and privacy. By default
+        accuracy; of learners, what they score by.
     callbacks
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
@@ -99,7 +100,10 @@ def tune(
     (3, 15)
     """
     chosen = method_of(method)
-    objective = Objective(objective) if isinstance(objective, str) else objective or Objective()
+    if objective is None:
+        objective = objective_of(federation.scoring)
+    objective = Objective(objective) if isinstance(objective, str) else objective
+    check_scored(objective, federation)
     evaluator = evaluation or Evaluator()
     _check_whole("rounds", rounds)
     total = 10 * rounds if total is None else total
@@ -172,6 +176,8 @@ def tune(
                     recorded.checkpoint()
         outcome = _outcome(search, chosen, best, compared, tests) | {"personal": personal}
         used = None if best is None else _used(search, best, compared)
+        if objective.metric == "loss" and federation.scoring is not None:
+            outcome["objective"]["loss_is"] = f"1 - {federation.scoring}"
         outcome["status"] = "stopped" if reason else "finished"
         outcome["reason"] = reason
         outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
@@ -216,9 +222,7 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 Gain = tuple[float, float, int, int]
 
 
-def _conclude(
-    search: Search, best: Trial, baseline: bool
-) -> tuple[Gain | None, dict[int, dict[str, Any]]]:
+def _conclude(search: Search, best: Trial, baseline: bool) -> tuple[Gain | None, dict[int, dict[str, Any]]]:
     """Compare the best trial with trial 0 at equal rounds, and score both on test data."""
     search.tell("chosen")
     search.concluding = True
@@ -249,19 +253,22 @@ def _tested(search: Search, trials: list[int]) -> dict[int, dict[str, Any]]:
         return {}
     if privacy is None:
         scores = federation.evaluate(trials, federation.test_clients, "test")
-        return {score.trial: _means(score) for score in scores}
+        return {score.trial: _means(score, search.objective) for score in scores}
 
     def test() -> Charged:
         federation.state(trials[0])  # a run that is resumed right here brings its trials back
         scores = federation.inner.evaluate(trials, federation.test_clients, "test")
-        means = [_means(score, "uniform") | {"outside_privacy": True} for score in scores]
+        means = [_means(score, search.objective) | {"outside_privacy": True} for score in scores]
         return Charged(means, sum((score.cost for score in scores), Cost()))
 
     return dict(zip(trials, federation.decide("test", {"trials": trials}, test), strict=True))
 
 
-def _means(scores: Scores, weighting: Literal["size", "uniform"] = "size") -> dict[str, Any]:
+def _means(scores: Scores, objective: Objective) -> dict[str, Any]:
+    """The objective on test data (`value`), and the means of accuracy and loss with its weights."""
+    weighting: Literal["size", "uniform"] = "size" if objective.weighting == "size" else "uniform"
     return {
+        "value": objective.observe(scores, 0, len(scores.clients)).value,
         "accuracy": scores.mean("accuracy", weighting),
         "loss": scores.mean("loss", weighting),
         "clients": int((scores.size > 0).sum()),

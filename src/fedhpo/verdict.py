@@ -64,7 +64,9 @@ def verdict_of(result: Mapping[str, Any]) -> Verdict:
         text = f"no improvement: keep your config (trial 0); the tuned one gains {figures}, {where}"
         if gain["round"] == best["rounds"]:
             return Verdict("no improvement", "own", text)
-        return Verdict("no improvement", "tuned", f"{text} of {best['rounds']}; baseline = true trains yours too")
+        return Verdict(
+            "no improvement", "tuned", f"{text} of {best['rounds']}; baseline = true trains yours too"
+        )
     over = f"{figures} over your own config (trial 0), {where}"
     if error is None:
         return Verdict("not certain", "tuned", f"not certain: {over}; its standard error is not known")

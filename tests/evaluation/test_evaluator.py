@@ -148,7 +148,9 @@ def test_trials_are_compared_at_the_rounds_that_all_of_them_were_scored_at():
     fresh = [at(0.88, 90)]
     weight = 0.5 ** (60 / 22.5)
     mine, theirs = evaluator.compared([slow, late])
-    assert mine.value == pytest.approx((0.9 + weight * 0.6) / (1 + weight))  # round 10 is not theirs in common
+    assert mine.value == pytest.approx(
+        (0.9 + weight * 0.6) / (1 + weight)
+    )  # round 10 is not theirs in common
     assert theirs.value == pytest.approx((0.85 + weight * 0.65) / (1 + weight))
     assert evaluator.compared([slow, late, fresh]) == [slow[-1], late[-1], fresh[-1]]
     assert evaluator.compared([slow, [at(0.5, 30)]]) == [slow[-1], at(0.5, 30)]  # not at one round

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.report.numbers import duration, megabytes, number, score
-from fedhpo.report.words import proxy_cost, rounds_of, test_score
+from fedhpo.report.words import metric_in_words, proxy_cost, rounds_of, test_score
 from fedhpo.verdict import verdict_of
 
 
@@ -32,19 +32,21 @@ def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _config(name: str, shown: Mapping[str, Any], whose: str) -> list[tuple[str, str]]:
-    values = [(f"  {scope}.{key}", number(v)) for scope, vs in shown["config"].items() for key, v in vs.items()]
+    values = [
+        (f"  {scope}.{key}", number(v)) for scope, vs in shown["config"].items() for key, v in vs.items()
+    ]
     return [(name, f"{whose}, {shown['rounds']} rounds"), *values]
 
 
 def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Scores of a config, and where they come from."""
-    rows, metric, found = [], result["objective"]["metric"], shown["validation"]
+    rows, metric, found = [], metric_in_words(result["objective"]), shown["validation"]
     if found is not None:
         error = f" ± {score(found['standard_error'])}" if found.get("standard_error") else ""
         where = f" at {found['clients']} clients" if found["clients"] else ""
         rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}"))
     if shown["test"] is not None:
-        name, value = test_score(metric, shown["test"])
+        name, value = test_score(result["objective"]["metric"], shown["test"])
         rows.append((f"test {name}", f"{score(value)} at {shown['test']['clients']} clients"))
     return rows
 

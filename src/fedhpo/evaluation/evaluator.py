@@ -58,7 +58,7 @@ class Evaluator:
                 raise InputError(f"evaluation clients must be a number or a share of clients, not {wanted!r}")
             if isinstance(wanted, float) and wanted > 1:
                 raise InputError(f"evaluation clients, as a share, must lie in (0, 1], not {wanted!r}")
-        if self.average == "mean":
+        if str(self.average) == "mean":
             raise InputError(
                 "average = 'mean' is gone: it compared trials by means over different rounds. "
                 "Use 'recent', which compares them at equal rounds, or 'last'"

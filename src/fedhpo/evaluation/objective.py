@@ -130,6 +130,17 @@ class Objective:
         return facts | ({"tail": self.tail} if self.over == "tail" else {})
 
 
+def objective_of(scoring: str | None) -> Objective:
+    """What is optimised unless something is said: what the federation's clients score by.
+
+    >>> [objective_of(scoring).metric for scoring in (None, "balanced_accuracy", "r2")]
+    ['accuracy', 'balanced_accuracy', 'loss']
+    """
+    if scoring is None:
+        return Objective()
+    return Objective(scoring if scoring in ("accuracy", BALANCED) else "loss")
+
+
 def mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
     """A weighted mean and its standard error, clients being drawn at random (Cochran, 1977, ch. 6).
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fedhpo.errors import InputError
-from fedhpo.evaluation.objective import Objective
+from fedhpo.evaluation.objective import BALANCED, Objective
 from fedhpo.evaluation.private import channel_of
 from fedhpo.federation.protocol import Federation, Ints
 
@@ -19,6 +19,16 @@ COVERS = (
     "what the method, this result and the record hold of any one client's validation scores; "
     "not the models that clients trained, nor who replied"
 )
+
+
+def check_scored(objective: Objective, federation: Federation) -> None:
+    """Refuse a metric that the federation's clients do not score by."""
+    if objective.metric == BALANCED and federation.scoring != BALANCED:
+        found = "torch models" if federation.scoring is None else f"scoring = {federation.scoring!r}"
+        raise InputError(
+            f"metric = {BALANCED!r}: needs learners with scoring = {BALANCED!r}, found {found}; "
+            "use 'accuracy', 'error' or 'loss'"
+        )
 
 
 def private_objective(objective: Objective, federation: Federation) -> Objective:

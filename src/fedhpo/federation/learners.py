@@ -82,8 +82,9 @@ class LearnerFederation(Federation):
         does. "collective" trains boosted trees federated for real; "hgb" then becomes XGBoost, see
         `fedhpo.learners.boosted` for what that changes.
     scoring
-        A scorer of scikit-learn, balanced accuracy by default. A party's loss is 1 minus its score; its
-        accuracy is the plain one.
+        A scorer of scikit-learn, balanced accuracy by default. It is what is optimised unless an objective
+        says otherwise: by its name where that is "balanced_accuracy" or "accuracy", else as the metric
+        "loss", 1 minus the score.
     workers
         Processes that search and train, one per core by default; 0 for none. Results do not depend on it.
 
@@ -293,7 +294,8 @@ class LearnerFederation(Federation):
             raise InputError(
                 f"a federation of learners answers the query {LocalSearch.name!r}, not {task.name!r}"
             )
-        scoring, chosen = task.scoring or self._scoring, [int(c) for c in self._known(clients)]
+        scoring = self._scoring if task.scoring in (None, "loss") else str(task.scoring)
+        chosen = [int(c) for c in self._known(clients)]
         scorer(scoring)
         self._learner.check([*task.space.scope("client"), *task.space.scope("model")])
         searches, folds, answers = {}, {}, {}
@@ -351,6 +353,10 @@ class LearnerFederation(Federation):
             "scoring": self._scoring,
             "workers": self._count,
         }
+
+    @property
+    def scoring(self) -> str:
+        return self._scoring
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         return distances(self._data, self._known(clients), seed)

@@ -47,8 +47,9 @@ class LocalSearch:
         Folds inside a party. By default 10 for learners; a torch model is scored on the party's own
         validation rows instead.
     scoring
-        What the loss is 1 minus of: of learners a scorer of scikit-learn, balanced accuracy by default; of
-        torch models "accuracy", or "loss" for the model's own loss.
+        What the loss is 1 minus of: of learners a scorer of scikit-learn, the federation's own by default
+        (or by the name "loss"); of torch models "accuracy", the default, or "loss" for the model's own
+        loss. FLoRA sets it to the metric of the objective.
     rounds
         Of torch models: how often local training, with the config's epochs, follows on itself.
     deadline

@@ -306,6 +306,11 @@ class Federation(ABC):
     def describe(self) -> dict[str, Any]:
         """JSON-able facts for the run and the report: the runtime, its size, how it trains."""
 
+    @property
+    def scoring(self) -> str | None:
+        """Of learners: the scorer that the loss in their scores is 1 minus of. None: the model's own loss."""
+        return None
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""
         return None

@@ -223,6 +223,10 @@ class FlowerLearnerFederation(GridFederation):
 
     # The federation itself
 
+    @property
+    def scoring(self) -> str:
+        return self._scored_by
+
     def describe(self) -> dict[str, Any]:
         return {
             "runtime": "flower",

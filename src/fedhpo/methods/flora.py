@@ -45,8 +45,10 @@ class FLoRA(Method):
     """FLoRA: every party tunes on its own rows, then one training with what suits them all.
 
     `configs` are tried by each party (T), of which it sends all or the `best` (T'). How it searches is up to
-    `sampler`, `folds`, `scoring`, `local_rounds` (as long as the federated training by default), `deadline`,
-    `privacy` and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer.
+    `sampler`, `folds`, `local_rounds` (as long as the federated training by default), `deadline`, `privacy`
+    and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
+    the metric of the objective, as all that follows does; of learners that is balanced accuracy, the
+    paper's, unless the objective says otherwise.
 
     `surface` is "aplm" (the mean of the parties' own models), "mplm" (their maximum, for parties that
     differ much), "sgm" (one model of all pairs), "sgm+u" (with `alpha` times its uncertainty), or "auto";
@@ -66,7 +68,6 @@ class FLoRA(Method):
     weighting: Literal["uniform", "size"] = "uniform"
     sampler: Literal["tpe", "random", "gp"] = "tpe"
     folds: int | None = None
-    scoring: str | None = None
     local_rounds: int | None = None
     deadline: float | None = None
     minimum: int = 1
@@ -95,7 +96,7 @@ class FLoRA(Method):
         for name, least in (("minimum", 1), ("refine", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
-        self._query(_ANY, 1, 0)  # refuses the other settings
+        self._query(_ANY, 1, 0, "accuracy")  # refuses the other settings
         super().__post_init__()
 
     def tuner(self) -> Tuner:
@@ -157,8 +158,14 @@ class FLoRA(Method):
 
         federation = search.federation
         kept = federation.record.directory / JOURNAL if federation.checkpoint_share else None
-        query = self._query(space, search.rounds, derive(search.seed, "flora"), kept)
-        facts: dict[str, Any] = {"training": federation.describe().get("training", "federated averaging")}
+        metric, about = search.objective.metric, federation.describe()
+        if self.privacy is not None and metric == "loss" and "scoring" not in about:
+            raise InputError("privacy needs a score in [0, 1]: objective 'accuracy' or 'error', not 'loss'")
+        query = self._query(space, search.rounds, derive(search.seed, "flora"), local_scoring(metric), kept)
+        facts: dict[str, Any] = {
+            "training": about.get("training", "federated averaging"),
+            "loss": loss_in_words(metric, about.get("scoring")),
+        }
         if self.privacy is not None:
             told = self.privacy.to_dict(self.configs)
             facts["privacy"] = federation.decide(
@@ -177,14 +184,16 @@ class FLoRA(Method):
             raise InputError(f"{len(parties)} of {len(answers)} parties answered, {self.minimum} must{why}")
         return parties
 
-    def _query(self, space: Space, rounds: int, seed: int, journal: Path | None = None) -> LocalSearch:
+    def _query(
+        self, space: Space, rounds: int, seed: int, scoring: str, journal: Path | None = None
+    ) -> LocalSearch:
         return LocalSearch(
             space,
             configs=self.configs,
             best=self.best,
             sampler=SAMPLERS[self.sampler](),
             folds=self.folds,
-            scoring=self.scoring,
+            scoring=scoring,
             rounds=rounds if self.local_rounds is None else self.local_rounds,
             deadline=self.deadline,
             privacy=self.privacy,
@@ -243,6 +252,26 @@ class FLoRA(Method):
         if self.privacy is not None:
             return None
         return search.federation.distances([party.party for party in parties], search.seed)
+
+
+def local_scoring(metric: str) -> str:
+    """What parties score by, so that their searches go by the metric of the objective.
+
+    >>> local_scoring("error"), local_scoring("balanced_accuracy")
+    ('accuracy', 'balanced_accuracy')
+    """
+    return "accuracy" if metric == "error" else metric
+
+
+def loss_in_words(metric: str, scoring: str | None) -> str:
+    """What the parties' losses are.
+
+    >>> loss_in_words("error", None), loss_in_words("loss", "r2"), loss_in_words("loss", None)
+    ('1 - accuracy', '1 - r2', "the model's own loss")
+    """
+    if metric == "loss":
+        return "the model's own loss" if scoring is None else f"1 - {scoring}"
+    return f"1 - {local_scoring(metric)}"
 
 
 #: Stands in where settings are checked before there is a space.

@@ -15,10 +15,9 @@ from fedhpo.report.view import RunView
 from fedhpo.report.words import rounds_of, test_score
 from fedhpo.verdict import verdict_of
 
-
 _NOTE = (
-    "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. Where "
-    "its score is worse than that of the one before, a cross says why.</p>"
+    "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. "
+    "Where its score is worse than that of the one before, a cross says why.</p>"
 )
 
 

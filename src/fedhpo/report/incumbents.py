@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 #: So many falls are told one by one.
 _TOLD = 4
@@ -11,7 +12,7 @@ _TOLD = 4
 
 @dataclass(frozen=True)
 class Incumbent:
-    """After `spent` rounds of the search: the trial to name, its rounds then, its score, and why that fell."""
+    """After `spent` rounds of the search: the trial to name, its round then, its score, and why it fell."""
 
     spent: int
     trial: int
@@ -41,7 +42,7 @@ def incumbents_of(points: Sequence[tuple[int, int, int, float]], maximise: bool)
             found.pop()
         found.append(Incumbent(spent, best, *latest[best]))
     told = found[:1]
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         worse = sign * after.value > sign * before.value
         told.append(replace(after, fell=_why(before, after)) if worse else after)
     return told

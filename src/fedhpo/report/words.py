@@ -8,13 +8,25 @@ from typing import Any
 from fedhpo.report.numbers import number
 
 
+def metric_in_words(objective: Mapping[str, Any]) -> str:
+    """The metric by its name, and what a learner's loss is.
+
+    >>> metric_in_words({"metric": "loss", "loss_is": "1 - r2"})
+    'loss (1 - r2)'
+    """
+    known = objective.get("loss_is")
+    return f"{objective['metric']} ({known})" if known else str(objective["metric"])
+
+
 def test_score(metric: str, test: Mapping[str, Any]) -> tuple[str, float | None]:
     """The test score in the objective's metric, by name; regression has no accuracy.
 
     >>> test_score("error", {"accuracy": 0.75, "loss": 0.5})
     ('error', 0.25)
     """
-    accuracy = test["accuracy"]
+    if test.get("value") is not None:
+        return metric, test["value"]
+    accuracy = test["accuracy"]  # as version 0.1.0 wrote it
     if metric == "loss" or accuracy is None:
         return "loss", test["loss"]
     return metric, 1 - accuracy if metric == "error" else accuracy

@@ -63,8 +63,12 @@ def _released(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> list[dict[
         asked["trials"], answer["values"], answer["replies"], strict=True
     ):
         row = {"kind": "evaluate", "trial": trial, "round": number, "applied": None, "split": "validation"}
-        accuracy = value if value is None or answer["metric"] == "accuracy" else 1 - value
-        rows.append(row | nothing | {"ok": replies, "accuracy": accuracy})
+        rest = value if value is None else 1 - value
+        if answer["metric"] == "balanced_accuracy":  # of learners, whose loss is 1 minus it
+            told = {"loss": rest}
+        else:
+            told = {"accuracy": value if answer["metric"] == "accuracy" else rest}
+        rows.append(row | nothing | {"ok": replies, **told})
     return rows
 
 

@@ -172,8 +172,8 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """What is known of the run itself, JSON-able."""
-        keys = ("method", "method_number", "versions", "created", "federation", "repeats", "checkpoint")
-        keys += ("search_rounds",)  # set when the search is over and only comparisons are left
+        keys = ["method", "method_number", "versions", "created", "federation", "repeats", "checkpoint"]
+        keys += ["search_rounds"]  # set when the search is over and only comparisons are left
         active, spent = self.record.active_seconds, self.record.checkpoint_seconds
         return {
             "name": self.path.name,

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fedhpo.errors import InputError, unknown_name
-from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.evaluation import Evaluator, Objective, objective_of
+from fedhpo.evaluation.objective import BALANCED
 from fedhpo.methods import METHODS, SHA, FedTune, Method, ProxySearch, RandomSearch
 from fedhpo.space import Space
 from fedhpo.study.checks import check_clients, check_data, check_model, check_space
 from fedhpo.study.from_dataclass import build
-from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
+from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.objects import call_own, import_object, is_own
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
@@ -89,6 +90,11 @@ class Study:
             check_model(self.file.model, self.file.space.model)
             check_space(self.space, self.file.server)
         _ = self.method, self.objective, self.evaluator, self.proxy_study
+        if self.objective.metric == BALANCED and not is_learner(self.file.model):
+            raise InputError(
+                f"objective.metric = {BALANCED!r}: is for learners; of a torch model use 'accuracy', "
+                "'error' or 'loss'"
+            )
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
         budget = self.file.budget
@@ -211,7 +217,11 @@ class Study:
     @cached_property
     def objective(self) -> Objective:
         """What is optimised."""
-        return build(Objective, self.file.objective.model_dump(exclude_unset=True), "objective")
+        given = self.file.objective.model_dump(exclude_unset=True)
+        if is_learner(self.file.model) and "metric" not in given:
+            scoring = self.file.model.others.get("scoring", OPTIONS["scoring"])
+            given = {"metric": objective_of(scoring).metric, **given}
+        return build(Objective, given, "objective")
 
     @cached_property
     def evaluator(self) -> Evaluator:

@@ -55,7 +55,7 @@ def replay(
     The method sees scores through the evaluator and at this heterogeneity. Its incumbents are judged by all
     validation clients, with their data as it is.
     """
-    from fedhpo.evaluation.setting import plan_private, private_objective
+    from fedhpo.evaluation.setting import check_scored, plan_private, private_objective
 
     chosen = method_of(method)
     budget, rounds = table.study.file.budget, int(table.rounds[-1])
@@ -63,6 +63,7 @@ def replay(
     objective, evaluator = objective or table.study.objective, evaluation or Evaluator()
     federation = TabularFederation(table, heterogeneity)
     federation.require(chosen.needs, chosen.name)
+    check_scored(objective, federation)
     privacy = evaluator.privacy
     if privacy is not None:
         objective = private_objective(objective, federation)

@@ -34,6 +34,7 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     known = found.get("diagnostics") or {}
     rows = [
         ("surface", found.get("surface")),
+        ("a party's loss", found.get("loss")),
         ("predicted loss", score(found.get("predicted_loss"))),
         ("predicted for your config", score(found.get("predicted_default_loss"))),
         ("training", found["training"]),

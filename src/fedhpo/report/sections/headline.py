@@ -8,7 +8,7 @@ from typing import Any
 from fedhpo.report.html import Section, facts, text
 from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.report.view import RunView
-from fedhpo.report.words import rounds_of, test_score
+from fedhpo.report.words import metric_in_words, rounds_of, test_score
 from fedhpo.verdict import verdict_of
 
 
@@ -17,7 +17,8 @@ def headline(view: RunView) -> Section:
     result, best = view.result, view.result["best"]
     if best is None:
         return Section("Result", "<p>No trial was scored yet.</p>")
-    cards = [_card(f"Validation {view.metric}", score(best["validation"]["value"]), _validated(view))]
+    metric = metric_in_words(result["objective"])
+    cards = [_card(f"Validation {metric}", score(best["validation"]["value"]), _validated(view))]
     if best["test"] is not None:
         name, value = test_score(view.metric, best["test"])
         note = f"at {best['test']['clients']} clients; never selected on"
