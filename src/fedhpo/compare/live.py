@@ -10,7 +10,7 @@ from typing import Any
 from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import with_method
 from fedhpo.run import RunError
-from fedhpo.search import Event, Search, Trial
+from fedhpo.search import Event, Search, Terminated, Trial
 from fedhpo.study import Study
 
 
@@ -44,7 +44,7 @@ def compare_live(
                     federation=federation,
                 )
                 if result.status == "stopped":  # called again, the comparison goes on here
-                    raise KeyboardInterrupt
+                    raise Terminated if result.facts["reason"] == "terminated" else KeyboardInterrupt
                 found[method].append(trace.incumbents)
     any_study = next(iter(studies.values()))
     budget = study.file.budget

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.config import Config
 from fedhpo.data import FederatedData, distances, from_clients
 from fedhpo.engine.crew import Ended
@@ -278,7 +279,7 @@ class LearnerFederation(Federation):
                 loss[place] = 1 - score_of(model, x, y, self._scoring)
                 accuracy[place] = _accuracy(model.predict(x), y)
             except Exception as error:
-                status[place], reasons[place] = Status.FAILED, f"{type(error).__name__}: {error}"
+                status[place], reasons[place] = Status.FAILED, in_words(error)
         cost = Cost(
             evaluations=len(clients),
             bytes_down=_bytes(model) * len(clients),

@@ -12,6 +12,7 @@ from typing import Any
 from fedhpo.evaluation import truth
 from fedhpo.evaluation.truth import Truth
 from fedhpo.run import Run, open_read
+from fedhpo.run.failures import recorded_failures
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ def _so_far(run: Run) -> dict[str, Any]:
         "trials": trials,
         "cost": {**facts["spent"], "budget": {"rounds": asked["budget"]["total"]}},
         "times": {"wall_seconds": facts["active_seconds"]},
+        "failures": recorded_failures(run.record),
     }
 
 

@@ -56,7 +56,7 @@ def each(
 
     The facts of a cell are None where no trial could be trained.
     """
-    from fedhpo.search import TuningError
+    from fedhpo.search import Terminated, TuningError
 
     rows = []
     for done, cell in enumerate(todo):
@@ -68,7 +68,7 @@ def each(
             except TuningError:
                 facts = None
             if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
-                raise KeyboardInterrupt
+                raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
         rows.append(row(cell, facts))
         if not kept:
             say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
