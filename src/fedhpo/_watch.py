@@ -6,13 +6,12 @@ import contextlib
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 from fedhpo.errors import InputError
-from fedhpo.run.failures import Failure
+from fedhpo.run.failures import Failure, warn_of
 from fedhpo.search import Event, Search, StopTuning, Terminated
 
 #: What stops a run after the round under way, and how the record then names it.
@@ -89,13 +88,3 @@ class Watch:
             for number, handler in before.items():
                 if handler is not None:
                     signal.signal(number, handler)
-
-
-class ClientFailed(UserWarning):
-    """A client failed; it was left out of the round."""
-
-
-def warn_of(failure: Failure, more: str = "") -> None:
-    """Warn of a client's failure, also if another run of this process had the same."""
-    # A registry of its own: Python shows the same warning of the same place only once per process.
-    warnings.warn_explicit(f"{failure}{more}", ClientFailed, "fedhpo", 0, module="fedhpo", registry={})

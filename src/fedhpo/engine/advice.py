@@ -8,19 +8,16 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedhpo._where import in_words
-from fedhpo.errors import InputError
+from fedhpo.engine.task import PreflightError
 
 
-class PreflightError(InputError):
-    """Training or scoring would fail; the message says why, quotes the exception and says what to write."""
-
-    def __init__(
-        self, what: str, instead: str, error: BaseException | None = None, module: nn.Module | None = None
-    ) -> None:
-        quoted = ""
-        if error is not None:
-            quoted = f"\n  {in_words(error, full_path=True)}{_layer(error.__traceback__, module)}"
-        super().__init__(f"{what}{quoted}\n  write instead: {instead}" if instead else f"{what}{quoted}")
+def refused(
+    what: str, instead: str, error: BaseException | None = None, module: nn.Module | None = None
+) -> PreflightError:
+    """What is wrong, what the user's code raised and where, and what to write instead."""
+    if error is not None:
+        what += f"\n  {in_words(error, full_path=True)}{_layer(error.__traceback__, module)}"
+    return PreflightError(what, instead)
 
 
 def _layer(trace: TracebackType | None, module: nn.Module | None) -> str:

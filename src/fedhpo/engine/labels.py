@@ -1,4 +1,4 @@
-"""Do the labels of all clients go with the model's output and with what is optimised?"""
+"""Do the labels of all clients go with the model's output?"""
 
 from __future__ import annotations
 
@@ -10,19 +10,7 @@ from torch import Tensor
 
 from fedhpo.data import FederatedData
 from fedhpo.data.container import IGNORE
-from fedhpo.engine.advice import PreflightError
-
-
-def check_task(data: FederatedData, metric: str) -> None:
-    """Refuse accuracy of float targets."""
-    if data.y.dtype.kind != "f" or metric not in ("accuracy", "error"):
-        return
-    whole = bool((data.y[:1000] == np.rint(data.y[:1000])).all())
-    classes = "if they are classes, y.astype('int64'); otherwise " if whole else ""
-    raise PreflightError(
-        f"{metric} cannot be had of float targets: y is {data.y.dtype}, which is regression",
-        f"{classes}objective='loss' (objective.metric = \"loss\" in a study file)",
-    )
+from fedhpo.engine.task import PreflightError
 
 
 def check_labels(data: FederatedData, output: Any, loss: Any, metric: str) -> None:

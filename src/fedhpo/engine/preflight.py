@@ -23,13 +23,14 @@ from torch import Tensor
 from fedhpo._where import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine import flat
-from fedhpo.engine.advice import PreflightError, forward_advice, loss_advice, output_advice, shape_of
+from fedhpo.engine.advice import forward_advice, loss_advice, output_advice, refused, shape_of
 from fedhpo.engine.executor import Executor, Job, Setup, TrainTask, generators
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local, parse
-from fedhpo.engine.labels import check_labels, check_task
+from fedhpo.engine.labels import check_labels
 from fedhpo.engine.loss import mean_loss, sample_sums
 from fedhpo.engine.score import score
+from fedhpo.engine.task import PreflightError, check_task
 from fedhpo.engine.view import ClientView
 
 #: Rows of the batch, if the config says nothing or more.
@@ -71,7 +72,7 @@ def _check_signature(train: Any) -> None:
     try:
         inspect.signature(train).bind(None, None, None, None)
     except TypeError as error:
-        raise PreflightError(
+        raise refused(
             f"train does not take the four arguments it is called with: {error}",
             "def train(model, data, hyperparameters, generator)",
         ) from None
@@ -138,14 +139,14 @@ class _Trial:
         try:
             built = executor.model(flat.shape_key(self.model))
         except Exception as error:
-            raise PreflightError(
+            raise refused(
                 f"the model cannot be built with {dict(self.model)} on device {self.setup.device!r}",
                 "a class or function that takes the space's model hyperparameters as keywords and returns a "
                 "torch.nn.Module of float32",
                 error,
             ) from error
         if not built.model.parameters and self.setup.train is None:
-            raise PreflightError(
+            raise refused(
                 "the model has no parameter that is trained: all are frozen (requires_grad=False), or there "
                 "are none",
                 "layers as attributes of the module (self.layer = nn.Linear(...)), some of them not frozen",
@@ -167,21 +168,19 @@ class _Trial:
         instead = forward_advice(error, x, tokens)
         what = "the model does not take a batch of the data" if instead else "the model's forward raises"
         shape = f"x has shape {tuple(x.shape)}, {str(x.dtype)[6:]}"
-        return PreflightError(f"{what}: {shape}", instead, error, self.flat.module)
+        return refused(f"{what}: {shape}", instead, error, self.flat.module)
 
     def _check_output(self, output: Any) -> None:
         """Is it one tensor, with a row for each row of the batch, as the task needs it?"""
         by_loss_alone = self.setup.loss is not None and self.y.is_floating_point()
         if not isinstance(output, Tensor):
             if not by_loss_alone:  # a loss of the user's own may take anything
-                raise PreflightError(
-                    f"the model returns {shape_of(output)}, not a tensor", output_advice(output)
-                )
+                raise refused(f"the model returns {shape_of(output)}, not a tensor", output_advice(output))
             return
         count, shape = len(self.y), tuple(output.shape)
         if self.y.is_floating_point():
             if self.setup.loss is None and output.numel() != self.y.numel():
-                raise PreflightError(
+                raise refused(
                     f"the model's output has the wrong size: {shape} for {count} rows with float targets, "
                     "which are regression: one number per row is needed",
                     "a last layer with one output, nn.Linear(..., 1); or, if the targets are classes, "
@@ -193,7 +192,7 @@ class _Trial:
         if one_by_one:
             return
         if output.ndim != self.y.ndim + 1 or output.shape[: self.y.ndim] != self.y.shape:
-            raise PreflightError(
+            raise refused(
                 f"the model's output has the wrong shape: {shape} for {count} rows; {wanted} is needed, a "
                 "score of each class",
                 f"a forward that returns {wanted}, here ({', '.join(map(str, self.y.shape))}, "
@@ -224,7 +223,7 @@ class _Trial:
             raise
         except Exception as error:
             what = "the loss" if loss is None else "your loss"
-            raise PreflightError(
+            raise refused(
                 f"{what} fails for the model's output, {shape_of(output)}, and targets {tuple(y.shape)}, "
                 f"{str(y.dtype)[6:]}",
                 loss_advice(loss) if loss is not None else "",
@@ -237,12 +236,12 @@ class _Trial:
             losses = loss(output, y)
         if not isinstance(losses, Tensor) or losses.ndim == 0:
             found = "one number for the whole batch" if isinstance(losses, Tensor) else shape_of(losses)
-            raise PreflightError(f"loss gives {found}, not one loss per row", loss_advice(loss))
+            raise refused(f"loss gives {found}, not one loss per row", loss_advice(loss))
         if losses.shape[0] != len(y):
-            raise PreflightError(f"loss gives {shape_of(losses)} for {len(y)} rows", loss_advice(loss))
+            raise refused(f"loss gives {shape_of(losses)} for {len(y)} rows", loss_advice(loss))
         spread = [str(one.message) for one in said if "target size" in str(one.message)]
         if spread:  # torch only warns, and compares every output with every target
-            raise PreflightError(
+            raise refused(
                 f"loss compares output {tuple(output.shape)} with targets {tuple(y.shape)}, all with all: "
                 f"{spread[0].split('. ')[0]}",
                 "loss=lambda output, target: nn.functional.mse_loss(output.flatten(), target.float(), "
@@ -255,7 +254,7 @@ class _Trial:
         try:
             gradients = torch.autograd.grad(value, list(named.values()), allow_unused=True)
         except Exception as error:
-            raise PreflightError(
+            raise refused(
                 "no gradient can be computed from the loss",
                 "forward and loss without torch.no_grad(), .detach(), .item(), argmax or numpy on the way "
                 "from the parameters to the loss, and without changing tensors in place",
@@ -265,13 +264,13 @@ class _Trial:
         pairs = dict(zip(named, gradients, strict=True))
         sparse = [name for name, g in pairs.items() if g is not None and g.is_sparse]
         if sparse:
-            raise PreflightError(
+            raise refused(
                 f"the gradient of {sparse[0]} is sparse, which local training does not take",
                 "nn.Embedding(..., sparse=False)",
             )
         unused = [name for name, g in pairs.items() if g is None]
         if len(unused) == len(pairs):
-            raise PreflightError(
+            raise refused(
                 "the loss depends on no parameter of the model: nothing would be trained",
                 "a forward that uses the module's own layers, without .detach() or torch.no_grad()",
             )
@@ -307,7 +306,7 @@ class _Trial:
                 f"one row, on which the model cannot train: {in_words(error)}"
             )
             if alone == len(sizes):
-                raise PreflightError(text, forward_advice(error, self.x), module=self.flat.module) from error
+                raise refused(text, forward_advice(error, self.x), module=self.flat.module) from error
             return [f"{text}; write instead: {forward_advice(error, self.x)}"]
         return []
 
@@ -328,7 +327,7 @@ class _Trial:
             if isinstance(error, KeyError) and error.args and error.args[0] not in self.client:
                 names = ", ".join(map(repr, self.client)) or "none"
                 instead = f"hyperparameters that the space has in scope client: {names}"
-            raise PreflightError(
+            raise refused(
                 f"train raises for client {self.number}, given {len(self.y)} of its rows",
                 instead,
                 error,
@@ -348,14 +347,14 @@ class _Trial:
                 x, y = self.executor.view.gather(held[:2])
                 sample_sums(module(x), y, self.setup.loss)
         except Exception as error:
-            raise PreflightError(
+            raise refused(
                 "the model trains on a batch, but scoring it fails (in eval mode, without gradients)",
                 "a forward that also works after module.eval(), in torch.inference_mode()",
                 error,
                 module,
             ) from error
         if self.metric in ("accuracy", "error") and np.isnan(values.accuracy).all():
-            raise PreflightError(f"the model's {self.metric} is not a number", "objective='loss'")
+            raise refused(f"the model's {self.metric} is not a number", "objective='loss'")
 
     def _check_whole_training(self) -> None:
         """The batch through the executor itself, as a worker does it."""
@@ -366,7 +365,7 @@ class _Trial:
         task = TrainTask(flat.shape_key(self.model), (job,), ("before", "after"))
         [result] = self.executor.run(task, [vector], None)
         if result.failure:
-            raise PreflightError(f"local training fails: {result.failure}", "")
+            raise refused(f"local training fails: {result.failure}", "")
 
 
 def _only(

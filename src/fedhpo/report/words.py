@@ -57,11 +57,11 @@ def failures_in_words(failures: Sequence[Mapping[str, Any]], most: int = 5) -> l
         who = f"client {first['client']}" if one["clients"] == 1 else f"{whole(one['clients'])} clients"
         replies = "1 reply" if one["count"] == 1 else f"{whole(one['count'])} replies"
         when = {"training": "in training", "scoring": "in scoring", "query": "to a query"}[one["during"]]
-        begun = "" if one["clients"] == 1 else f" at client {first['client']}"
+        begun = [] if one["clients"] == 1 else [f"at client {first['client']}"]
         if first["trial"] is not None:
-            begun += f"{' ' if begun else ' in '}{'in ' if begun else ''}trial {first['trial']}, round {first['round']}"
-        begun = f", first{begun}" if begun else ""
-        lines.append(f"{replies} of {who} {when}{begun}: {one['reason']}")
+            begun.append(f"in trial {first['trial']}, round {first['round']}")
+        when += f", first {' '.join(begun)}" if begun else ""
+        lines.append(f"{replies} of {who} {when}: {one['reason']}")
     if len(failures) > most:
         lines.append(f"and {len(failures) - most} more reasons: see result.json")
     return lines

@@ -6,6 +6,7 @@ The same events give the same counts, so that a run that was resumed tells the s
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,16 @@ class Failure:
             "query": "at a query",
         }
         return f"client {self.client} failed {when[self.during]}: {self.reason}"
+
+
+class ClientFailed(UserWarning):
+    """A client failed; it was left out of the round."""
+
+
+def warn_of(failure: Failure, more: str = "") -> None:
+    """Warn of a client's failure, also if another run of this process had the same."""
+    # A registry of its own: Python shows the same warning of the same place only once per process.
+    warnings.warn_explicit(f"{failure}{more}", ClientFailed, "fedhpo", 0, module="fedhpo", registry={})
 
 
 @dataclass

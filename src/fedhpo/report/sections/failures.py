@@ -22,8 +22,8 @@ def failures(view: RunView) -> Section | None:
     rows = [_cells(one) for one in found]
     total = sum(one["count"] for one in found)
     note = (
-        f"{whole(total)} replies of clients could not be used. They were left out; the rounds went on with the "
-        "others, or were repeated where too few were left."
+        f"{whole(total)} replies of clients could not be used. They were left out; the rounds went on with "
+        "the others, or were repeated where too few were left."
     )
     return Section("Failures", f"<p class=note>{text(note)}</p>{table(columns, rows, numeric=columns[3:5])}")
 
