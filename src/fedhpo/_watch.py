@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-from fedhpo.errors import InputError
+from fedhpo.errors import InputError, Terminated
 from fedhpo.run.failures import Failure, warn_of
-from fedhpo.search import Event, Search, StopTuning, Terminated
+from fedhpo.search import Event, Search, StopTuning
 
 #: What stops a run after the round under way, and how the record then names it.
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

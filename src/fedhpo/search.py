@@ -51,10 +51,6 @@ class StopTuning(Exception):
     """Raised by a callback to stop the run; it can be resumed."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM asked to stop at once, as Ctrl-C does with a `KeyboardInterrupt`."""
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """What each client said of a trial after `round` rounds; `number` counts the search's evaluations."""

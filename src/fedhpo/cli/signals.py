@@ -13,6 +13,8 @@ import signal
 import sys
 from collections.abc import Iterator
 
+from fedhpo.errors import Terminated
+
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -30,8 +32,6 @@ def at_once() -> Iterator[None]:
             os._exit(128 + number)  # worker processes end with their parent
         if number == signal.SIGINT:
             raise KeyboardInterrupt
-        from fedhpo.search import Terminated
-
         raise Terminated
 
     for number in numbers:
@@ -45,5 +45,4 @@ def at_once() -> Iterator[None]:
 
 def exit_code(stop: KeyboardInterrupt) -> int:
     """130 after Ctrl-C, 143 after SIGTERM."""
-    terminated = type(stop).__name__ == "Terminated"
-    return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
+    return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)

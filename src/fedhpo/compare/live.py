@@ -9,8 +9,9 @@ from typing import Any
 
 from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import with_method
+from fedhpo.errors import Terminated
 from fedhpo.run import RunError
-from fedhpo.search import Event, Search, Terminated, Trial
+from fedhpo.search import Event, Search, Trial
 from fedhpo.study import Study
 
 

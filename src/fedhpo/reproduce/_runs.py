@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.errors import InputError, Terminated, unknown_name
 from fedhpo.run import open_read
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def each(
 
     The facts of a cell are None where no trial could be trained.
     """
-    from fedhpo.search import Terminated, TuningError
+    from fedhpo.search import TuningError
 
     rows = []
     for done, cell in enumerate(todo):
