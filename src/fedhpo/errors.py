@@ -14,6 +14,10 @@ class FedhpoError(Exception):
     """Base of all errors raised by fedhpo."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM asked to stop at once, as Ctrl-C does with a `KeyboardInterrupt`."""
+
+
 class InputError(FedhpoError, ValueError):
     """Something the user gave is wrong; the message says what, and what is allowed."""
 

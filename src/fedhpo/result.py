@@ -166,6 +166,22 @@ class Result:
         return Table(rows)
 
     @property
+    def failures(self) -> Table:
+        """Replies of clients that could not be used, one row per reason and client; empty if there were none.
+
+        `facts["failures"]` holds the same by reason: how often, at how many clients, and the first of them.
+        """
+        names = ("client", "count", "first_trial", "first_round")
+        return Table(
+            [
+                {"reason": one["reason"], "status": one["status"], "during": one["during"]}
+                | dict(zip(names, seen, strict=True))
+                for one in self.facts.get("failures", ())
+                for seen in one["by_client"]
+            ]
+        )
+
+    @property
     def policies(self) -> Sequence[Mapping[str, Any]]:
         """Of each trial whose client policy learns: its arms, and the policy after every round."""
         found: Sequence[Mapping[str, Any]] = self.facts.get("policies", ())
@@ -211,4 +227,6 @@ class Result:
         if tested is not None and math.isfinite(tested):
             lines.append(f"test {metric} {tested:.4f}")
         lines += [f"gain: {self.verdict}", str(self.best_config)]
+        if failed := sum(one["count"] for one in self.facts.get("failures", ())):
+            lines.append(f"{failed} replies of clients could not be used: see failures")
         return "\n".join(lines)

@@ -20,12 +20,13 @@ from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
 from fedhpo.evaluation import Evaluator, Objective, Score, channel_of
 from fedhpo.evaluation.channel import best_first
-from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, RoundReport, Scores, Work
+from fedhpo.federation.protocol import SCORES_IN_ROUND, Cost, RoundReport, Scores, Status, Work
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.policies import ClientPolicy, Fixed, PolicyState
 from fedhpo.policies.losses import round_loss
 from fedhpo.policies.sums import SumsPolicy
 from fedhpo.run import Ledger
+from fedhpo.run.failures import Failures
 from fedhpo.samplers import Observation, Sampler
 from fedhpo.space import Space
 
@@ -168,6 +169,10 @@ class Search:
         #: Whether the method has made its choice: what follows compares it with the user's own config.
         self.concluding = False
         self.rounds_before = 0
+        #: What failed at clients, counted from every reply.
+        self.failures = Failures()
+        #: The last report of each trial whose round has yet to be repeated.
+        self._unused: dict[int, RoundReport] = {}
         #: What the method adds to result.json.
         self.facts: dict[str, Any] = {}
         #: Trials that private releases are planned for; None for no limit.
@@ -303,13 +308,15 @@ class Search:
     def train(self, trials: Sequence[Trial], until: int) -> None:
         """Train these trials, side by side, until each has `until` rounds behind it.
 
-        Where rounds had to be repeated the budget may end before that; trials then stay as they are.
+        Where rounds had to be repeated the budget may end before that; trials then stay as they are. One that
+        has no round behind it has failed.
         """
         if self.exchange is not None:
             self.exchange.train(self, trials, until)
-            return
-        while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
-            self.round(ready)
+        else:
+            while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
+                self.round(ready)
+        self._fail_untrained(trials)
 
     def payable(self, trials: list[Trial], under_way: int = 0) -> list[Trial]:
         """As many of these as the budget has a round for, beyond those under way."""
@@ -357,14 +364,16 @@ class Search:
 
     def _take(self, trial: Trial, report: RoundReport, attempt: int) -> bool:
         """Take in what came back from a round; returns whether it is to be repeated."""
+        self._unused.pop(trial.number, None)
         if report.applied:
             trial.round = report.round
             trial.trained += 1
             trial.losses.append(round_loss(report))
         elif attempt + 1 < _ATTEMPTS and not _diverged(report):
+            self._unused[trial.number] = report
             return True
         else:
-            self._fail(trial, report)
+            self._fail(trial, _why(report))
         return False
 
     def replace(
@@ -425,11 +434,18 @@ class Search:
         elif isinstance(work.client, Sequence):
             self.tried["client"].update(map(_vector, work.client))
 
-    def _fail(self, trial: Trial, report: RoundReport) -> None:
-        why = next(iter(report.reasons.values()), "no client replied")
+    def _fail(self, trial: Trial, why: str) -> None:
         trial.reason = f"round {trial.round + 1}: no update could be used ({why})"
         trial.status = FAILED
         self.federation.stop(trial.number)
+
+    def _fail_untrained(self, trials: Sequence[Trial]) -> None:
+        """A model without a single round is as it was built: it must be neither scored nor selected."""
+        for trial in trials:
+            if trial.status == TRAINING and not trial.round:
+                report = self._unused.get(trial.number)
+                spent = "the budget was spent before" if report is None else _why(report)
+                self._fail(trial, spent)
 
     def evaluate(self, trials: Sequence[Trial]) -> None:
         """A fresh score of each trial, through the channel that the evaluator sets."""
@@ -458,6 +474,7 @@ class Search:
 
     def finish(self, trials: Sequence[Trial]) -> None:
         """These trials are trained to the end; all but the best so far, and trial 0, are freed."""
+        self._fail_untrained(trials)
         fresh = [trial for trial in trials if trial.status == TRAINING]
         for trial in fresh:
             trial.status = FINISHED
@@ -478,16 +495,24 @@ class Search:
             # The others lost to it, at the rounds that were theirs in common, and are freed.
             found = self._incumbent
             trials = [found] if found is not None and math.isfinite(found.rank_value) else []
-        good = [trial for trial in trials if math.isfinite(trial.rank_value)]
+        good = [trial for trial in trials if trial.round and math.isfinite(trial.rank_value)]
         best = self.top(good, 1)[0] if good else self.leader()
         if best is None:
-            reasons = [t.reason for t in self.trials if t.reason] or ["no trial has a finite score"]
-            raise TuningError(f"no trial could be trained; the first: {reasons[0]}")
+            raise TuningError(self._why_none())
         return best
+
+    def _why_none(self) -> str:
+        """Why there is no best trial, with the first thing that went wrong at a client."""
+        first = self.failures.first
+        quoted = "" if first is None else f"; {first}"
+        reasons = [t.reason for t in self.trials if t.reason]
+        if any(trial.trained for trial in self.trials) or not reasons:
+            return f"no trial has a finite score{quoted or (f'; the first: {reasons[0]}' if reasons else '')}"
+        return f"no trial could be trained; the first: {reasons[0]}"
 
     def leader(self) -> Trial | None:
         """The trial to name if the search ended now: among those trained longest, the best."""
-        scored = [t for t in self.trials if t.scores and math.isfinite(t.rank_value)]
+        scored = [t for t in self.trials if t.round and t.scores and math.isfinite(t.rank_value)]
         longest = max((trial.scores[-1].round for trial in scored), default=0)
         # Of those that are finished all but one have lost already: see `finish`.
         beaten = {t for t in scored if t.status == FINISHED and t is not self._incumbent}
@@ -511,6 +536,14 @@ class Search:
 def _vector(values: Mapping[str, Any]) -> str:
     """One text per vector of hyperparameters, to count them by."""
     return repr(sorted(values.items()))
+
+
+def _why(report: RoundReport) -> str:
+    """The first client that failed and its reason; of one that is missing if none failed."""
+    order = sorted(report.reasons, key=lambda place: (report.status[place] != Status.FAILED, place))
+    if not order:
+        return "no client replied"
+    return f"client {report.cohort[order[0]]}: {report.reasons[order[0]]}"
 
 
 def _diverged(report: RoundReport) -> bool:

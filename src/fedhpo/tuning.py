@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import signal
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import fedhpo
+from fedhpo._watch import Watch
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective, objective_of, paired_gain
@@ -25,6 +23,7 @@ from fedhpo.methods import Method, Tuner, method_of
 from fedhpo.policies import LearningState
 from fedhpo.result import Result, Table
 from fedhpo.run import Budget, Run
+from fedhpo.run.run import has_begun
 from fedhpo.search import TRAINING, Evaluation, Event, Search, StopTuning, Trial, check_cohort
 from fedhpo.space import Space
 from fedhpo.verdict import Verdict, verdict_of
@@ -82,8 +81,8 @@ def tune(
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
     timeout
-        Seconds after which the run stops. Like a run that was stopped by Ctrl-C or by a callback it can be
-        resumed; the result then names the best trial so far.
+        Seconds after which the run stops. Like a run that was stopped by Ctrl-C, SIGTERM or a callback it can
+        be resumed; the result then names the best trial so far.
     enqueue
         Configs to try right after trial 0; what they leave out is filled in with defaults.
     baseline
@@ -129,7 +128,7 @@ def tune(
         "clients": [len(federation.train_clients), len(federation.validation_clients)],
         "study": None if study is None else dict(study),
     }
-    watch = _Watch(callbacks, timeout)
+    watch = Watch(callbacks, timeout)
     search = Search(
         space,
         rounds=rounds,
@@ -143,12 +142,15 @@ def tune(
         keep_baseline=baseline,
         on_event=watch,
     )
+    search.failures.tell = watch.warn_of
     chosen.rounds(search)  # refuses, before anything is written, a budget that cannot do
     if privacy is not None:
         plan_private(search, chosen, federation.validation_clients, baseline, federation.train_clients)
     with contextlib.ExitStack() as stack:
         kept = run is not None
         path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
+        if not has_begun(path):
+            federation.preflight(enqueued[0], objective.metric)
         limit = Budget(
             rounds=total + (rounds if baseline else 0), epsilon=None if privacy is None else privacy.epsilon
         )
@@ -161,10 +163,11 @@ def tune(
             held.ledger,
             checkpoint_share=0.05 if kept else 0.0,
             commit_every=COMMIT_EVERY,
+            on_event=lambda event: search.failures.take(event.items, replayed=event.replayed),
         )
         best: Trial | None
         reason, personal = "", None
-        with watch.interrupts():
+        with watch.signals():
             try:
                 best = chosen.run(search)
                 compared, tests = _conclude(search, best, baseline)
@@ -372,6 +375,7 @@ def _outcome(
             "rounds_before": search.rounds_before,
             "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
         },
+        "failures": search.failures.to_list(),
     }
 
 
@@ -429,51 +433,3 @@ def _shown(trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
         "validation": trial.score.to_dict() if trial.score else None,
         "test": tests.get(trial.number),
     }
-
-
-class _Watch:
-    """Tells callbacks what happens, and stops the search when one of them, the clock or Ctrl-C says so."""
-
-    def __init__(self, callbacks: Sequence[Callback], timeout: float | None) -> None:
-        if timeout is not None and not timeout > 0:
-            raise InputError(f"timeout must be a positive number of seconds, not {timeout!r}")
-        self._callbacks = callbacks
-        self._end = None if timeout is None else time.monotonic() + timeout
-        self._timeout = timeout
-        self._interrupted = False
-
-    def __call__(self, event: Event) -> None:
-        asked = [callback(event) for callback in self._callbacks]
-        if event.replayed:
-            return
-        if self._interrupted:
-            raise StopTuning("interrupted")
-        if any(answer is True for answer in asked):
-            raise StopTuning("a callback asked to stop")
-        if self._end is not None and time.monotonic() > self._end:
-            raise StopTuning(f"the time limit of {self._timeout:g} s is over")
-
-    def tell(self, kind: str, search: Search) -> None:
-        """A last word to the callbacks; nothing is left to stop."""
-        for callback in self._callbacks:
-            with contextlib.suppress(StopTuning):
-                callback(Event(kind, search, replayed=False))
-
-    @contextlib.contextmanager
-    def interrupts(self) -> Iterator[None]:
-        """The first Ctrl-C stops after the round under way; the second at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.getsignal(signal.SIGINT)
-
-        def note(*_: object) -> None:
-            if self._interrupted:
-                raise KeyboardInterrupt
-            self._interrupted = True
-
-        signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)

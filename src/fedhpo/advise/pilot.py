@@ -13,6 +13,7 @@ from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation, Floats, Ints, Work
+from fedhpo.run.failures import Failures, warn_of
 from fedhpo.tables.grid import table_configs
 
 if TYPE_CHECKING:
@@ -107,14 +108,19 @@ def run_pilot(
     space, seed, cohort = study.space, study.file.seed, study.file.budget.cohort
     with study.federation(workers) as federation:
         chosen = table_configs(space, configs)
+        federation.preflight(chosen[0], study.objective.metric)
+        failures = Failures(warn_of)
         for trial, config in enumerate(chosen):
             federation.start(trial, config.model, derive(seed, "trial", trial))
         alive = list(range(len(chosen)))
         for round in range(rounds):
             work = [_work(federation, trial, chosen[trial], cohort, seed, round) for trial in alive]
-            alive = [r.trial for r in federation.round(work) if r.applied]
+            reports = federation.round(work) if work else []
+            failures.take(reports)
+            alive = [report.trial for report in reports if report.applied]
         if len(alive) < 2:
-            raise InputError(f"the pilot failed: {len(alive)} of {configs} configs could be trained")
+            why = "" if failures.first is None else f"; {failures.first}"
+            raise InputError(f"the pilot failed: {len(alive)} of {configs} configs could be trained{why}")
         clients = federation.validation_clients
         scores = federation.evaluate(alive, clients)
     errors = np.array([1 - s.accuracy for s in scores])

@@ -7,6 +7,7 @@ imports what it needs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -17,10 +18,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedhpo import __version__
+from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.errors import FedhpoError
 from fedhpo.reproduce import REPRODUCTIONS
 
-OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILURE, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 def parser() -> argparse.ArgumentParser:
@@ -165,7 +167,19 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 2 for bad input, 130 if interrupted, 1 for other failures."""
+    """Run a command.
+
+    The exit code is 0, 2 for bad input, 130 if interrupted, 143 if terminated, 1 for other failures. Without
+    `arguments` the process is this command's, and so are its signals.
+    """
+    try:
+        with at_once() if arguments is None else contextlib.nullcontext():
+            return _run(arguments)
+    except KeyboardInterrupt as stop:  # before there was a command, or on its way out
+        return exit_code(stop)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = parser().parse_args(arguments)
     except SystemExit as stop:  # argparse has said why
@@ -175,8 +189,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = command.run(options)
         return code
-    except KeyboardInterrupt:
-        return _failed(options, "interrupted", INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        code = exit_code(stop)
+        return _failed(options, "interrupted" if code == INTERRUPTED else "terminated", code)
     except BrokenPipeError:  # the reader of our output, `head` say, has gone
         sys.stderr.close()
         return FAILURE
@@ -192,8 +207,9 @@ def _is_users(error: FedhpoError) -> bool:
     """Whether the user can put it right: what was given, what is installed, or the run's directory."""
     from fedhpo.errors import InputError, MissingExtraError
     from fedhpo.run import RunError
+    from fedhpo.search import TuningError
 
-    return isinstance(error, InputError | MissingExtraError | RunError)
+    return isinstance(error, InputError | MissingExtraError | RunError | TuningError)
 
 
 def _failed(options: Any, message: str, code: int) -> int:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.report.numbers import duration, megabytes, number, score
-from fedhpo.report.words import metric_in_words, proxy_cost, rounds_of, test_score
+from fedhpo.report.words import failures_in_words, metric_in_words, proxy_cost, rounds_of, test_score
 from fedhpo.verdict import verdict_of
 
 
 def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:
     """The tuned config, what it is worth, the gain, the cost, and where everything is."""
-    rows = [*_scores(result), *_cost(result), ("run", str(path)), ("report", str(report))]
+    rows = [*_scores(result), *_cost(result), *_failures(result)]
+    rows += [("run", str(path)), ("report", str(report))]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
@@ -60,3 +61,9 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     rows = [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
     return rows if result.get("proxy") is None else [("proxy search", proxy_cost(result["proxy"])), *rows]
+
+
+def _failures(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What failed at clients, however little it was."""
+    lines = failures_in_words(result.get("failures", ()))
+    return [("failures" if place == 0 else "", line) for place, line in enumerate(lines)]

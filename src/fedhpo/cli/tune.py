@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedhpo.cli import INTERRUPTED, OK
+from fedhpo.cli import INTERRUPTED, OK, TERMINATED
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
@@ -49,7 +49,7 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     if outcome["status"] == "finished":
         return OK
     note(f"{outcome['reason']}; resume with: fedhpo resume {path}")
-    return INTERRUPTED if outcome["reason"] == "interrupted" else OK
+    return {"interrupted": INTERRUPTED, "terminated": TERMINATED}.get(outcome["reason"], OK)
 
 
 def note(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import with_method
+from fedhpo.errors import Terminated
 from fedhpo.run import RunError
 from fedhpo.search import Event, Search, Trial
 from fedhpo.study import Study
@@ -46,7 +47,7 @@ def compare_live(
                     federation=federation,
                 )
                 if result.status == "stopped":  # called again, the comparison goes on here
-                    raise KeyboardInterrupt
+                    raise Terminated if result.facts["reason"] == "terminated" else KeyboardInterrupt
                 found[method].append(trace.incumbents)
                 verdicts[method].append(verdict_of(result.facts).kind)
     any_study = next(iter(studies.values()))

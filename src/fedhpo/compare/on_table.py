@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import method_named
-from fedhpo.engine.spawn import cores
+from fedhpo.engine.spawn import cores, map_in_processes
 from fedhpo.errors import InputError
 from fedhpo.study import Study
 from fedhpo.tables import CurveTable, load_table
@@ -49,8 +47,7 @@ def compare_on_table(
     jobs = [(str(table), asked.given, name, seed, heterogeneity) for name in methods for seed in seeds]
     workers = cores() if workers is None else workers
     if workers > 1 and len(jobs) >= _WORTH_PROCESSES:
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            outcomes = list(pool.map(_one, jobs, chunksize=4))
+        outcomes = map_in_processes(_one, jobs, workers)
     else:
         outcomes = [_one(job) for job in jobs]
     count = len(seeds)

@@ -18,6 +18,7 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.engine import Vector
 from fedhpo.engine.crew import ATTEMPTS, HELD
 from fedhpo.engine.executor import Executor, Setup, Task
@@ -69,7 +70,7 @@ class _Hands:
         try:
             return self._executor.run(piece.task, starts, room), room, ""
         except Exception as error:
-            return None, None, f"{type(error).__name__}: {error}"
+            return None, None, in_words(error)
 
 
 #: A task's value, its output, and why it failed.

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedhpo._where import in_words
 from fedhpo.data import FederatedData
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.built import Built, draws, to_channels_last
@@ -186,7 +187,7 @@ class Executor:
             if change is not None:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
-            return JobResult(failure=f"{type(error).__name__}: {error}", train_size=len(rows))
+            return JobResult(failure=in_words(error), train_size=len(rows))
         return JobResult("", len(rows), len(held), samples=samples, **scores)
 
     def _seed_torch(self, seed: int) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.engine import Vector, worker
 from fedhpo.engine.crew import Crew, Hired
 from fedhpo.engine.executor import Executor, Setup, Task
@@ -111,7 +112,7 @@ def _do(executor: Executor, order: Order) -> Done:
     try:
         return Done(order, executor.run(order.task, order.starts, output), output)
     except Exception as error:
-        return Done(order, failure=f"{type(error).__name__}: {error}")
+        return Done(order, failure=in_words(error))
 
 
 class ThreadPool(Pool):
@@ -140,7 +141,7 @@ class ThreadPool(Pool):
                 with torch_generator() if executor.is_random(order.task) else contextlib.nullcontext():
                     done = _do(executor, order)
             except BaseException as error:  # a thread that ended would be waited for in vain
-                done = Done(order, failure=f"{type(error).__name__}: {error}")
+                done = Done(order, failure=in_words(error))
             self._done.put(done)
 
     def submit(self, order: Order) -> None:

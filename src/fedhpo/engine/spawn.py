@@ -8,10 +8,15 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection, get_context, process, resource_tracker
-from typing import Any
+from typing import Any, TypeVar
 
+Job = TypeVar("Job")
+Value = TypeVar("Value")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -26,16 +31,35 @@ def spawn(
     ours, theirs = context.Pipe()
     member = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
     own = contextlib.nullcontext() if script else _without_script()
-    with _single_threaded(), _no_interrupts(), own:
+    with _single_threaded(), no_signals(), own:
         member.start()
     theirs.close()
     return member, ours
 
 
 def _begin(main: Callable[..., None], *arguments: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    follow_parent()
     main(*arguments)
+
+
+def follow_parent() -> None:
+    """Called in a worker: ignore the signals that stop a run, and end when the parent does.
+
+    Ctrl-C and a scheduler's SIGTERM reach the whole process group: when to stop is the parent's affair.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def map_in_processes(
+    function: Callable[[Job], Value], jobs: Iterable[Job], workers: int, chunksize: int = 4
+) -> list[Value]:
+    """What `function` gives for each job, in their order, by so many spawned processes."""
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=follow_parent) as pool:
+        with no_signals():  # they must not come before the workers ignore them
+            found = pool.map(function, jobs, chunksize=chunksize)
+        return list(found)
 
 
 def _end_with_parent() -> None:
@@ -66,13 +90,13 @@ def _single_threaded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Start workers with SIGINT blocked, from the first."""
+def no_signals() -> Iterator[None]:
+    """Start workers with SIGINT and SIGTERM blocked, from the first."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # would unblock it again, were it started in here
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # would unblock them again, were it started in here
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:

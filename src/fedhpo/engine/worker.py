@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo._where import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine.memory import Arena, SharedArray, SharedFile, share
 
@@ -74,7 +75,7 @@ def main(
             vectors = [arena.vector(start, size) for start, size in starts]
             value = executor.run(pickle.loads(packed), vectors, output)
         except Exception as error:
-            failure = f"{type(error).__name__}: {error}"
+            failure = in_words(error)
         try:
             pipe.send((ticket, value, failure))
         except OSError:

@@ -14,11 +14,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.config import Config
 from fedhpo.data import FederatedData, distances, from_clients
 from fedhpo.engine.crew import Ended
 from fedhpo.engine.spawn import cores
 from fedhpo.engine.streams import derive
+from fedhpo.engine.task import check_task
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation._book import Book
 from fedhpo.federation.local_search import LocalSearch, Outcome, PartySearch, side_by_side
@@ -134,6 +136,12 @@ class LearnerFederation(Federation):
         self.train_clients = self._data.train_clients
         self.validation_clients = self._data.validation_clients
         self.test_clients = self._data.test_clients
+
+    def preflight(self, config: Config, metric: str) -> None:
+        """Names and values that the learner takes, targets that go with the metric; nothing is fitted."""
+        check_task(self._data, metric)
+        self._learner.check([*config.client, *config.model])
+        self._learner.build(config, 0)
 
     # Trials
 
@@ -279,7 +287,7 @@ class LearnerFederation(Federation):
                 loss[place] = 1 - score_of(model, x, y, self._scoring)
                 accuracy[place] = _accuracy(model.predict(x), y)
             except Exception as error:
-                status[place], reasons[place] = Status.FAILED, f"{type(error).__name__}: {error}"
+                status[place], reasons[place] = Status.FAILED, in_words(error)
         cost = Cost(
             evaluations=len(clients),
             bytes_down=_bytes(model) * len(clients),

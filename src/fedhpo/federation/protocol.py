@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.config import Config
 from fedhpo.errors import FedhpoError, InputError
 
 Ints = NDArray[np.int64]
@@ -310,6 +311,13 @@ class Federation(ABC):
     def scoring(self) -> str | None:
         """Of learners: the scorer that the loss in their scores is 1 minus of. None: the model's own loss."""
         return None
+
+    def preflight(self, config: Config, metric: str) -> None:  # noqa: B027  a runtime may have nothing to try
+        """Try what training will do, before round 1, on a batch of one client.
+
+        Raises `InputError` for what cannot be trained or scored, saying what to write instead, and warns of
+        what is doubtful. Nothing is charged, recorded or left behind, and results stay the same bit for bit.
+        """
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo._where import without_message
 from fedhpo.federation.protocol import (
     Answer,
     Federation,
@@ -21,8 +22,19 @@ from fedhpo.federation.protocol import (
     RoundReport,
     Scores,
     SplitName,
+    Status,
     TrialState,
     Work,
+)
+
+#: Reasons that the server itself finds, which tell nothing but that an update cannot be used.
+KNOWN_REASONS = frozenset(
+    {
+        "update is not finite",
+        "updates are so large that the model after them is not finite",
+        "no update came",
+        "the update is not finite, as when the table was built",
+    }
 )
 
 
@@ -45,12 +57,20 @@ class SealedFederation(Federation):
     def _sealed(self, report: RoundReport) -> RoundReport:
         self._kept[report.trial] = report
         unknown = np.full(len(report.cohort), math.nan)
+        # An exception's message may quote the client's rows.
+        reasons = {
+            place: why
+            if report.status[place] == Status.MISSING or why in KNOWN_REASONS
+            else without_message(why)
+            for place, why in report.reasons.items()
+        }
         return replace(
             report,
             loss_before=unknown,
             loss_after=unknown,
             accuracy_before=unknown,
             accuracy_after=unknown,
+            reasons=reasons,
         )
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from torch import nn
 
+from fedhpo.config import Config
 from fedhpo.data import distances
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
@@ -125,6 +126,11 @@ class SimulatedFederation(HoldsTrials):
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities = frozenset(able)
+
+    def preflight(self, config: Config, metric: str) -> None:
+        from fedhpo.engine.preflight import preflight
+
+        preflight(self._setup, config.model, config.client, metric)
 
     def model(self, trial: int) -> nn.Module:
         """The trial's model as a module, for use outside the federation."""

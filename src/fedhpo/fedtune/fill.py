@@ -101,6 +101,8 @@ def fill_table(
     journal = Journal(None if directory is None else Path(directory) / "steps.jsonl", about)
     default = tuned.default()
     with simulate(proxies.data) as federation:
+        if not list(journal):
+            federation.preflight(default, objective.metric)
         simulator = Simulator(
             federation,
             proxies.groups,
@@ -124,6 +126,10 @@ def fill_table(
             first=[default],
             after_step=after_step,
         )
+    if all(math.isnan(score) for search in searches for score in search.scores):
+        from fedhpo.search import TuningError
+
+        raise TuningError(f"no cell of the table could be trained; the first: {simulator.failures.first}")
     facts: Mapping[str, Any] = {
         "data": proxy.data.name,
         **asdict(simulation),

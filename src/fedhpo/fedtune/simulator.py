@@ -16,6 +16,7 @@ from fedhpo.config import Config
 from fedhpo.engine.streams import derive, stream
 from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation, Work
+from fedhpo.run.failures import Failures, warn_of
 
 _SIDE_BY_SIDE = 32
 
@@ -53,6 +54,7 @@ class Simulator:
     model: Mapping[str, Any] | None = None
     seed: int = 0
     own_scores: bool = False
+    failures: Failures = field(default_factory=lambda: Failures(warn_of), compare=False)
 
     @property
     def iterations(self) -> int:
@@ -74,7 +76,9 @@ class Simulator:
         try:
             for number in range(self.rounds):
                 work = [self._work(trial, *asked[trial], number) for trial in sorted(going)]
-                for report in federation.round(work) if work else []:
+                reports = federation.round(work) if work else []
+                self.failures.take(reports)
+                for report in reports:
                     if not report.applied:
                         going.discard(report.trial)
             return [

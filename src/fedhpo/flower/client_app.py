@@ -13,6 +13,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.errors import FedhpoError, InputError
 from fedhpo.flower import messages
 from fedhpo.flower.arrays import Rejected, decode, encode
@@ -227,4 +228,4 @@ def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _what(error: Exception) -> str:
     told = isinstance(error, FedhpoError | Rejected | TaskFailed)
-    return str(error) if told else f"{type(error).__name__}: {error}"
+    return str(error) if told else in_words(error)

@@ -11,6 +11,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
+from fedhpo._where import in_words
 from fedhpo.flower._identity import assume_identity
 
 _RUN, _SERVER = 1, 1
@@ -71,7 +72,7 @@ class InProcessGrid(Grid):
         try:
             return self.app(message, context)
         except Exception as error:
-            return Message(Error(_RAISED, f"{type(error).__name__}: {error}"), reply_to=message)
+            return Message(Error(_RAISED, in_words(error)), reply_to=message)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

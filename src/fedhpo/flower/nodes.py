@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from flwr.serverapp import Grid
@@ -25,6 +26,7 @@ class Nodes:
         self._said: dict[int, Hello | None] = {}
         self._waiting: set[int] = set()
         self._clients: Clients | None = None
+        self._refused = ""  # why the first node could not take part
 
     def gather(self, wanted: int, patience: float, file: Path | None) -> Clients:
         """Wait for so many clients and number them; a run that was begun before has its own from `file`."""
@@ -37,7 +39,7 @@ class Nodes:
             if self._post.clock() > end:
                 raise InputError(
                     f"{self._count} of {wanted} clients are there after {patience:g} s: "
-                    "start more SuperNodes, or ask for fewer clients"
+                    f"start more SuperNodes, or ask for fewer clients{self._refused}"
                 )
             if self._waiting:
                 self._post.collect()
@@ -81,6 +83,9 @@ class Nodes:
                 return
             self._said[node] = hello
             if hello is None:
+                if not self._refused:  # who starts a run must not wait for clients that cannot come
+                    warnings.warn(f"node {node} cannot take part: {why}", stacklevel=2)
+                    self._refused = f"; node {node} cannot take part: {why}"
                 self._post.note("nodes left out", f"node {node}: {why}")
             elif self._clients is not None and (refused := self._clients.admit(node, hello)):
                 self._post.note("nodes left out", refused)

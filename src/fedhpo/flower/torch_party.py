@@ -15,6 +15,7 @@ from flwr.app import Context
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.streams import torch_generator
+from fedhpo.errors import InputError
 from fedhpo.flower.clients import SGD, Hello
 from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained
 from fedhpo.flower.models import layout_of
@@ -32,11 +33,31 @@ class TorchParty:
     def __init__(self, study: Study, rows: NodeRows, device: str = "cpu") -> None:
         self._study, self._rows, self._device = study, rows, device
         self._executors: dict[int | None, Executor] = {}
+        self._tried: list[Executor] = []
 
     def hello(self, context: Context) -> Hello:
         """What this node is; one whose model cannot be built says nothing."""
-        self._executor(context, 0)
+        executor = self._executor(context, 0)
+        if not any(executor is tried for tried in self._tried):
+            self._preflight(executor)
+            self._tried.append(executor)
         return self._rows.hello(context, SGD)
+
+    def _preflight(self, executor: Executor) -> None:
+        """Try the model on this node's own rows; the server hears what is wrong, of a private study no more
+        than the kind of error."""
+        from fedhpo.engine.preflight import preflight
+
+        config = self._study.space.default()
+        if not len(executor.setup.data.train.indices):
+            return
+        try:
+            preflight(executor.setup, config.model, config.client, self._study.objective.metric)
+        except InputError as error:
+            if self._study.evaluator.privacy is not None:
+                kind = type(error).__name__
+                raise InputError(f"{kind}: the model does not go with this client's rows") from error
+            raise
 
     def train(self, arrays: NamedArrays, task: Task, context: Context) -> Trained:
         """Local training under the task's hyperparameters, or under those that its rule finds here."""

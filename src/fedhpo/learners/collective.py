@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo._where import in_words
 from fedhpo.engine.spawn import spawn
 from fedhpo.errors import FedhpoError, MissingExtraError
 
@@ -190,7 +191,7 @@ def _track(pipe: connection.Connection, parties: int, host: str, port: int) -> N
         tracker.start()
         pipe.send((tracker.worker_args(), ""))
     except Exception as error:
-        pipe.send(({}, f"{type(error).__name__}: {error}"))
+        pipe.send(({}, in_words(error)))
         return
     with contextlib.suppress(Exception):
         tracker.wait_for()

@@ -12,6 +12,7 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any
 
+from fedhpo._where import in_words
 from fedhpo.engine.crew import Crew, Ended
 from fedhpo.engine.spawn import of_the_script, spawn
 from fedhpo.engine.worker import open_data, share_data
@@ -73,7 +74,7 @@ def _do(bench: Bench, ticket: int, task: Task) -> Ended[Task]:
     try:
         return Ended(ticket, task, task.run(bench))
     except Exception as error:  # what fails at a party is reported, it does not end the run
-        return Ended(ticket, task, failure=f"{type(error).__name__}: {error}")
+        return Ended(ticket, task, failure=in_words(error))
 
 
 class Processes(Workers):

@@ -18,6 +18,7 @@ from fedhpo.report.numbers import finite
 from fedhpo.report.words import rounds_of
 from fedhpo.run import Run, open_read
 from fedhpo.run.codec import unpack
+from fedhpo.run.failures import recorded_failures
 from fedhpo.verdict import verdict_of
 
 
@@ -203,6 +204,7 @@ def _so_far(run: Run, view: RunView) -> dict[str, Any]:
             "budget": {"rounds": asked["budget"]["total"]},
         },
         "times": {"wall_seconds": facts["active_seconds"]},
+        "failures": recorded_failures(run.record),
     }
 
 

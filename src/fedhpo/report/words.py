@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.report.numbers import number
+from fedhpo.report.numbers import number, whole
 
 
 def metric_in_words(objective: Mapping[str, Any]) -> str:
@@ -52,6 +52,30 @@ def proxy_cost(proxy: Mapping[str, Any]) -> str:
     """
     done = f"{proxy['trials']} trials, {proxy['cost']['rounds']} rounds on {proxy['data']}"
     return f"{done}, simulated by the server: no communication"
+
+
+def failures_in_words(failures: Sequence[Mapping[str, Any]], most: int = 5) -> list[str]:
+    """A line for each reason why replies of clients could not be used, the most frequent first.
+
+    >>> first = {"client": 7, "trial": 2, "round": 4}
+    >>> failures_in_words([{"reason": "ValueError: bad (own.py:3, in train)", "during": "training",
+    ...                     "count": 3, "clients": 1, "first": first}])
+    ['3 replies of client 7 in training, first in trial 2, round 4: ValueError: bad (own.py:3, in train)']
+    """
+    lines = []
+    for one in failures[:most]:
+        first = one["first"]
+        who = f"client {first['client']}" if one["clients"] == 1 else f"{whole(one['clients'])} clients"
+        replies = "1 reply" if one["count"] == 1 else f"{whole(one['count'])} replies"
+        when = {"training": "in training", "scoring": "in scoring", "query": "to a query"}[one["during"]]
+        begun = [] if one["clients"] == 1 else [f"at client {first['client']}"]
+        if first["trial"] is not None:
+            begun.append(f"in trial {first['trial']}, round {first['round']}")
+        when += f", first {' '.join(begun)}" if begun else ""
+        lines.append(f"{replies} of {who} {when}: {one['reason']}")
+    if len(failures) > most:
+        lines.append(f"and {len(failures) - most} more reasons: see result.json")
+    return lines
 
 
 def config_in_words(config: Mapping[str, Mapping[str, Any]]) -> str:

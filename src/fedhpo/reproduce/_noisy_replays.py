@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from fedhpo.compare.comparison import Incumbents
-from fedhpo.engine.spawn import cores
+from fedhpo.engine.spawn import cores, map_in_processes
 from fedhpo.evaluation import Evaluator, Objective
 from fedhpo.methods import Method
 from fedhpo.reproduce._noisy_search import CONFIGS
@@ -31,8 +29,7 @@ def replays(jobs: Sequence[Job], workers: int | None = None) -> list[Incumbents]
     workers = cores() if workers is None else workers
     if workers < 2:
         return [_one(job) for job in jobs]
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        return list(pool.map(_one, jobs, chunksize=4))
+    return map_in_processes(_one, jobs, workers)
 
 
 _LOADED: dict[str, CurveTable] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.errors import InputError, Terminated, unknown_name
 from fedhpo.run import open_read
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def each(
             except TuningError:
                 facts = None
             if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
-                raise KeyboardInterrupt
+                raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
         rows.append(row(cell, facts))
         if not kept:
             say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")

@@ -268,6 +268,20 @@ def open_read(path: str | Path) -> Run:
     return Run(path, record, None)
 
 
+def has_begun(path: str | Path) -> bool:
+    """Whether there is a run with at least one event; also True where its record cannot be read."""
+    if not (Path(path) / RECORD).is_file():
+        return False
+    try:
+        record = Record(Path(path) / RECORD, read_only=True)
+    except RunError:
+        return True
+    try:
+        return record.last > 0
+    finally:
+        record.close()
+
+
 def list_runs(directory: str | Path) -> list[dict[str, Any]]:
     """The facts of each run in a directory, oldest first; of a damaged one its name and the reason."""
     found = []

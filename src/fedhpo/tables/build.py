@@ -21,7 +21,9 @@ from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Floats, Ints, Work
 from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.run import Run
-from fedhpo.run.run import versions
+from fedhpo.run.failures import Failures, warn_of
+from fedhpo.run.run import has_begun, versions
+from fedhpo.search import TuningError
 from fedhpo.study import Study
 from fedhpo.tables.grid import score_rounds, table_configs
 from fedhpo.tables.scoring import RowScoring
@@ -82,13 +84,25 @@ def build_table(
     plan = _Plan(study, table_configs(study.space, configs), score_rounds(budget.rounds, unit, every))
     data = study.load_data()
     scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
+    if not has_begun(run):
+        with study.federation(0, data=scoring.data) as federation:
+            federation.preflight(plan.configs[0], study.objective.metric)
     with (
         Run.create_or_open(run, plan.to_dict(), "table", 1, study.text) as held,
         study.federation(workers, data=scoring.data) as federation,
     ):
-        recorded = RecordedFederation(federation, held.record, held.ledger, commit_every=_COMMIT_EVERY)
+        failures = Failures(warn_of)
+        recorded = RecordedFederation(
+            federation,
+            held.record,
+            held.ledger,
+            commit_every=_COMMIT_EVERY,
+            on_event=lambda event: failures.take(event.items, replayed=event.replayed),
+        )
         curves = _Curves(plan, scoring, recorded, progress)
         curves.record()
+        if not curves.trained.any():
+            raise TuningError(f"no config of the table could be trained; the first: {failures.first}")
         seconds = held.record.active_seconds
         recorded.checkpoint()
         held.finish({"configs": configs, "rounds": list(plan.rounds), "seconds": round(seconds, 1)})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fedhpo.report.html import Section
 from fedhpo.report.sections.cost import cost
 from fedhpo.report.sections.curves import curves
+from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.flora import flora
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
@@ -30,6 +31,7 @@ SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     flora,
     ranking,
     hyperparameters,
+    failures,
     cost,
     privacy,
     process,
