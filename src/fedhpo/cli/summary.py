@@ -56,7 +56,17 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     searched, own = rounds_of(cost)
     words = f"{searched} of {cost['budget']['rounds']} rounds, "
     words += f"{own} more for your own config, " if own else ""
+    words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     rows = [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
     return rows if result.get("proxy") is None else [("proxy search", proxy_cost(result["proxy"])), *rows]
+
+
+def _earlier(cost: Mapping[str, Any]) -> str:
+    """What comparisons and test scores took before the total was raised; they were done anew since."""
+    earlier = cost.get("earlier_conclusions")
+    if earlier is None:
+        return ""
+    rounds = f"{earlier['rounds']} rounds and " if earlier["rounds"] else ""
+    return f"{rounds}{earlier['evaluations']} evaluations for comparisons before the total was raised, "

@@ -83,8 +83,15 @@ def build_table(
     data = study.load_data()
     scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
     with (
-        Run.create_or_open(run, plan.to_dict(), "table", 1, study.text) as held,
         study.federation(workers, data=scoring.data) as federation,
+        Run.create_or_open(
+            run,
+            plan.to_dict(),
+            "table",
+            1,
+            study.text,
+            fingerprint=federation.fingerprint(study.space.default().model),
+        ) as held,
     ):
         recorded = RecordedFederation(federation, held.record, held.ledger, commit_every=_COMMIT_EVERY)
         curves = _Curves(plan, scoring, recorded, progress)
