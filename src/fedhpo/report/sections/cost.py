@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
