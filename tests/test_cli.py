@@ -118,6 +118,43 @@ def test_the_same_study_goes_on_and_another_gets_its_own_run(folder, capsys):
     ]
 
 
+MORE = STUDY.replace("trials = 4\nrate = 2", 'name = "random"')
+
+
+def test_a_larger_total_goes_on_in_the_same_run(folder, capsys):
+    (folder / "study.toml").write_text(MORE)
+    assert run("tune", "study.toml") == 0
+    (folder / "study.toml").write_text(MORE.replace("total = 24", "total = 36"))
+    assert run("tune", "study.toml") == 0
+    told = capsys.readouterr()
+    assert "runs/study holds this study, with a smaller total: going on from there" in told.err
+    assert "36 of 36 rounds" in told.out
+    assert "evaluations for comparisons before the total was raised" in told.out
+    assert run("resume", "runs/study", "--total", "48") == 0
+    assert "48 of 48 rounds" in capsys.readouterr().out
+    assert "# The total was raised to 48." in (folder / "runs/study/study.toml").read_text()
+    (folder / "study.toml").write_text(MORE.replace("total = 24", "total = 48"))
+    assert run("tune", "study.toml") == 0  # the study file finds what `resume` made of the run
+    assert "runs/study holds this study, finished" in capsys.readouterr().err
+    assert run("tune", "study.toml", "--runs", "fresh") == 0
+    assert outcome(folder / "runs/study")["trials"] == outcome(folder / "fresh/study")["trials"]
+    assert outcome(folder / "runs/study")["best"] == outcome(folder / "fresh/study")["best"]
+    capsys.readouterr()
+    assert run("resume", "runs/study", "--total", "12") == 2
+    assert "a total can be raised, not lowered" in capsys.readouterr().err
+
+
+def test_a_larger_total_that_cannot_go_on_begins_a_new_run_and_says_why(folder, capsys):
+    assert run("tune", "study.toml") == 0
+    (folder / "study.toml").write_text(STUDY.replace("total = 24", "total = 30"))
+    assert run("tune", "study.toml") == 0
+    told = capsys.readouterr()
+    assert "total of 24, which cannot be raised to 30: under halving" in told.err
+    assert (folder / "runs/study-2/result.json").is_file()
+    assert run("resume", "runs/study", "--total", "30") == 2
+    assert "under halving the lengths of all rungs follow the total" in capsys.readouterr().err
+
+
 def test_interrupted_and_resumed_is_as_never_interrupted(folder, capsys, monkeypatch):
     assert run("tune", "study.toml", "--name", "whole") == 0
 

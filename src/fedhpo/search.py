@@ -7,10 +7,10 @@ method never sees a client: what it may know of them comes through here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,6 +173,8 @@ class Search:
         self.failures = Failures()
         #: The last report of each trial whose round has yet to be repeated.
         self._unused: dict[int, RoundReport] = {}
+        #: Every total that the run had, where it was raised.
+        self.totals: list[int] = []
         #: What the method adds to result.json.
         self.facts: dict[str, Any] = {}
         #: Trials that private releases are planned for; None for no limit.
@@ -204,6 +206,20 @@ class Search:
                 failed = Score(math.nan, math.nan, 0, trial.round, math.inf)
                 seen.append(Observation(trial.number, trial.config, failed))
         return seen
+
+    def stages(self) -> Iterator[None]:
+        """One pass for every total that the run had: a schedule that can go on spends one after the other.
+
+        In a pass `total` and the budget are those of that time, so that the calls are the same again.
+        """
+        if len(self.totals) < 2:
+            yield
+            return
+        for total in self.totals:
+            self.total = total - self.rounds_before
+            rounds = total + (self.rounds if self._keep_baseline else 0)
+            self.ledger.budget = replace(self.ledger.budget, rounds=rounds)
+            yield
 
     # Trials
 

@@ -154,9 +154,20 @@ def tune(
         limit = Budget(
             rounds=total + (rounds if baseline else 0), epsilon=None if privacy is None else privacy.epsilon
         )
+        belongs = None if not kept else _belongs_to(federation, chosen, space)
         held = stack.enter_context(
-            Run.create_or_open(path, facts, chosen.name, chosen.number, study_text, budget=limit)
+            Run.create_or_open(
+                path,
+                facts,
+                chosen.name,
+                chosen.number,
+                study_text,
+                budget=limit,
+                fingerprint=belongs,
+                refusal=lambda old, new: refuses_more(chosen, old, new, rounds, private=privacy is not None),
+            )
         )
+        search.totals, held.ledger.earlier = held.totals, held.record.earlier
         search.federation = recorded = RecordedFederation(
             federation if privacy is None else SealedFederation(federation),
             held.record,
@@ -170,6 +181,8 @@ def tune(
         with watch.signals():
             try:
                 best = chosen.run(search)
+                if kept:
+                    recorded.note_searched()
                 compared, tests = _conclude(search, best, baseline)
                 personal = _personal(search, _used(search, best, compared))
             except StopTuning as stop:
@@ -200,6 +213,18 @@ def tune(
         result = Result(outcome, Table(rows), path if kept else None, model, _policy(used))
         watch.tell("stop" if reason else "finish", search)
         return result
+
+
+def _belongs_to(federation: Federation, method: Method | Tuner, space: Space) -> dict[str, Any]:
+    """The fingerprint of a run: of its federation, and of what the method uses besides."""
+    return {**federation.fingerprint(space.default().model), "method": method.fingerprint(space)}
+
+
+def refuses_more(method: Method | Tuner, old: int, new: int, rounds: int, *, private: bool) -> str:
+    """Why a run cannot go on from a total `old` to a larger one, `new`; empty if it can."""
+    if private:
+        return "epsilon was divided beforehand among the scores that the total allowed"
+    return method.refuses_more(old, new, rounds)
 
 
 def _policy(best: Trial | None) -> Any:
@@ -327,10 +352,10 @@ def _outcome(
 ) -> dict[str, Any]:
     """What result.json holds, but for how the run ended."""
     own = search.own
-    spent = search.ledger.spent
+    spent, earlier = search.ledger.spent, search.ledger.earlier
     counted = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
     trained = sum(trial.trained for trial in {*search.trials, *([own] if own else [])})
-    total = search.total + search.rounds_before
+    total = search.totals[-1] if search.totals else search.total + search.rounds_before
     # The budget pays for the search; the user's own config, trained to the end to compare, comes on top.
     searched = int(spent["rounds"]) - search.baseline_rounds
     return {
@@ -365,17 +390,20 @@ def _outcome(
             for trial in search.trials
             if isinstance(trial.policy, LearningState)
         ],
-        "cost": {name: int(spent[name]) for name in counted}
+        "cost": {name: int(spent[name] + earlier.get(name, 0)) for name in counted}
         | {
             "rounds": searched,
             "baseline_rounds": search.baseline_rounds,
-            "all_rounds": int(spent["rounds"]),
+            "all_rounds": int(spent["rounds"] + earlier.get("rounds", 0)),
             "budget": {"rounds": total},
             "unspent_rounds": total - searched,
             "rounds_before": search.rounds_before,
             "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
+            # Comparison and test scores of smaller totals, which were done anew; part of the sums above.
+            "earlier_conclusions": {name: int(earlier.get(name, 0)) for name in counted} if earlier else None,
         },
         "failures": search.failures.to_list(),
+        "totals": search.totals,
     }
 
 

@@ -44,8 +44,11 @@ def parser() -> argparse.ArgumentParser:
     tune.add_argument("--name", help="name of the run (default: the study's)")
     tune.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
     tune.add_argument("--seed", type=_natural, metavar="S", help="take this seed instead of the study's")
-    resume = command("resume", "Go on with a run that was stopped or killed.")
+    resume = command("resume", "Go on with a run that was stopped or killed, or with a larger total.")
     resume.add_argument("run", metavar="RUN", help="the run's directory")
+    resume.add_argument(
+        "--total", type=_positive, metavar="N", help="raise the total, of a finished run too, and go on"
+    )
     for one in (tune, resume):
         one.add_argument(
             "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"

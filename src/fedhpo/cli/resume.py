@@ -23,4 +23,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(
             f"RUN = {str(path)!r}: was begun from Python; call fedhpo.tune(..., run={str(path)!r}) again"
         )
-    return tune(Study.from_dict(asked["study"], path=path / "study.toml"), path, options)
+    study = dict(asked["study"])
+    if options.total is not None:
+        study["budget"] = {**study["budget"], "total": options.total}
+    return tune(Study.from_dict(study, path=path / "study.toml"), path, options)

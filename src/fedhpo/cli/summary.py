@@ -57,6 +57,7 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     searched, own = rounds_of(cost)
     words = f"{searched} of {cost['budget']['rounds']} rounds, "
     words += f"{own} more for your own config, " if own else ""
+    words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     rows = [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
@@ -67,3 +68,12 @@ def _failures(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What failed at clients, however little it was."""
     lines = failures_in_words(result.get("failures", ()))
     return [("failures" if place == 0 else "", line) for place, line in enumerate(lines)]
+
+
+def _earlier(cost: Mapping[str, Any]) -> str:
+    """What comparisons and test scores took before the total was raised; they were done anew since."""
+    earlier = cost.get("earlier_conclusions")
+    if earlier is None:
+        return ""
+    rounds = f"{earlier['rounds']} rounds and " if earlier["rounds"] else ""
+    return f"{rounds}{earlier['evaluations']} evaluations for comparisons before the total was raised, "

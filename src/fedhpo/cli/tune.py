@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Find the run's place, and tune there."""
-    from fedhpo.cli.place import place
+    from fedhpo.cli.place import RAISED, place
     from fedhpo.study import Study
 
     study = Study.load(options.study)
@@ -24,7 +24,8 @@ def run(options: argparse.Namespace) -> int:
         study = study.with_seed(options.seed)
     path, status = place(study, Path(options.runs), options.name or study.name)
     if status:
-        what = "finished: its result" if status == "finished" else "begun: going on with it"
+        known = {"finished": "finished: its result", RAISED: "with a smaller total: going on from there"}
+        what = known.get(status, "begun: going on with it")
         note(f"{path} holds this study, {what}")
     return tune(study, path, options)
 

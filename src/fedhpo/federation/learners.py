@@ -6,6 +6,7 @@ trains once (FLoRA) costs one round, and one that tries 20 configs costs 20.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,11 +40,13 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
+from fedhpo.fingerprint import code_of, data_of
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import HGB, XGBOOST, learner_of
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, score_of, scorer
 from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
 from fedhpo.learners.workers import Processes, Workers, workers_of
+from fedhpo.run.canonical import canonical
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
@@ -365,6 +368,21 @@ class LearnerFederation(Federation):
     @property
     def scoring(self) -> str:
         return self._scoring
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        learners = self._learner.learners if isinstance(self._learner, Algorithms) else (self._learner,)
+        return {
+            "data": data_of(self._data),
+            "learner": {
+                one.name: {
+                    "estimator": code_of(one.load()),
+                    "fixed": json.loads(canonical(dict(one.fixed))),
+                    "scale": one.scale,
+                }
+                for one in learners
+            },
+            "settings": {"training": self._training, "scoring": self._scoring},
+        }
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         return distances(self._data, self._known(clients), seed)

@@ -319,6 +319,23 @@ class Federation(ABC):
         what is doubtful. Nothing is charged, recorded or left behind, and results stay the same bit for bit.
         """
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """What results depend on besides the calls, JSON-able: data, model, code and settings by name.
+
+        A run keeps it, and is not continued with another one; see `fedhpo.fingerprint`. `model` holds
+        hyperparameters of a shape, to describe the model by. Left out is what does not change results, such
+        as the number of workers. A federation that knows no more says how many clients it has, and its class.
+        """
+        from fedhpo.fingerprint import code_of
+
+        clients = {
+            "train": self.train_clients,
+            "validation": self.validation_clients,
+            "test": self.test_clients,
+        }
+        counts = {split: len(numbers) for split, numbers in clients.items()}
+        return {"clients": counts, "federation": code_of(type(self))}
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""
         return None

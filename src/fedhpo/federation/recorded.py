@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,8 @@ class RecordedFederation(Federation):
         self._repeatable = REPEATABLE in inner.capabilities
         self._checkpoints = Checkpoints(record.directory / "checkpoints")
         self._files = record.files()
+        # Files of where the search ended: a larger total goes on from these.
+        self._pinned = {name for _, name, *_ in (record.get("searched") or {}).get("files", [])}
         self._joined = False  # whether `inner` stands where the method stands
         self._in_one_piece = False  # whether what is being done must not be cut by a checkpoint
         self._whole = True  # False once a call was interrupted: the trials may then be anywhere
@@ -234,6 +236,10 @@ class RecordedFederation(Federation):
         """The facts of `inner`."""
         return self.inner.describe()
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """That of `inner`."""
+        return self.inner.fingerprint(model)
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """Those of `inner`."""
         return self.inner.distances(clients, seed)
@@ -310,6 +316,20 @@ class RecordedFederation(Federation):
         self._settle_files(files)
         return True
 
+    def note_searched(self) -> None:
+        """Keep where the search ended and how its trials stood, so that it can go on from there later."""
+        record = self.record
+        known = record.get("searched")
+        if known is not None and known["event"] == record.position:
+            return
+        if record.checkpoint < record.position:
+            self._join()
+            self.checkpoint()
+        if record.checkpoint == record.position:
+            self._pinned = {file.name for file in self._files.values()}
+            files = [[trial, *astuple(file)] for trial, file in self._files.items()]
+            record.set(searched={"event": record.position, "files": files})
+
     def _write(self, event: int) -> dict[int, StateFile]:
         """The files of all trials, those that changed written anew."""
         begun, size = time.monotonic(), 0
@@ -325,7 +345,7 @@ class RecordedFederation(Federation):
     def _settle_files(self, files: dict[int, StateFile]) -> None:
         """The record names these now: delete the others."""
         superseded = {file.name for file in self._files.values()} - {file.name for file in files.values()}
-        self._checkpoints.delete(superseded)
+        self._checkpoints.delete(superseded - self._pinned)
         self._files = files
         for trial in self._changed:
             self._held.pop(trial, None)

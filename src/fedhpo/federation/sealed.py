@@ -126,6 +126,10 @@ class SealedFederation(Federation):
         """The facts of `inner`."""
         return self.inner.describe()
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """That of `inner`."""
+        return self.inner.fingerprint(model)
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """Those of `inner`."""
         return self.inner.distances(clients, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -43,6 +43,8 @@ from fedhpo.federation.protocol import (
     Work,
 )
 from fedhpo.federation.simulated_search import search_clients
+from fedhpo.fingerprint import code_of, data_of
+from fedhpo.fingerprint.model import model_of
 
 SPLITS = get_args(SplitName)
 #: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
@@ -113,7 +115,7 @@ class SimulatedFederation(HoldsTrials):
         self._server = server
         self._aggregation = aggregation or Aggregation()
         self._workers = cores() if workers is None else workers
-        self._missing = missing
+        self._missing, self._stacking = missing, stacking
         self._pool: Pool | None = None
         self._note = ""
         self._trials = Trials(_Models(setup, stacking).first, self._aggregation)
@@ -334,6 +336,22 @@ class SimulatedFederation(HoldsTrials):
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,
+        }
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        setup, aggregation = self._setup, asdict(self._aggregation)
+        return {
+            "data": data_of(setup.data),
+            "model": model_of(setup.factory, model),
+            "loss": None if setup.loss is None else code_of(setup.loss),
+            "train": None if setup.train is None else code_of(setup.train),
+            "settings": {
+                "server": self._server,
+                **aggregation,
+                "stacking": self._stacking,
+                "missing": self._missing,
+                "device": setup.device,
+            },
         }
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:

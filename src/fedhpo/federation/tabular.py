@@ -29,6 +29,8 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
+from fedhpo.fingerprint import array_digest
+from fedhpo.run.canonical import canonical
 
 if TYPE_CHECKING:
     from fedhpo.tables import CurveTable
@@ -237,6 +239,29 @@ class TabularFederation(Federation):
         config, round = (int(number) for number in state.arrays["clock"])
         model = Frozen({name: _tuple(value) for name, value in state.facts["model"].items()})
         self._trials[trial] = _Trial(model, None if config < 0 else config, round)
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        table = self.table
+        configs = canonical([config.to_dict() for config in table.configs])
+        arrays = (
+            "rounds",
+            "train_sizes",
+            "validation_sizes",
+            "trained",
+            "parameters",
+            "wrong",
+            "counted",
+            "loss",
+        )
+        return {
+            "table": {
+                "name": table.name,
+                "heterogeneity": self.heterogeneity,
+                "levels": list(table.heterogeneity),
+                "configs": array_digest(np.frombuffer(configs, np.uint8)),
+                **{name: array_digest(np.asarray(getattr(table, name))) for name in arrays},
+            }
+        }
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from fedhpo.federation.protocol import (
     Status,
     Work,
 )
+from fedhpo.fingerprint import code_of
+from fedhpo.fingerprint.model import model_of
 from fedhpo.flower import messages
 from fedhpo.flower.clients import SGD
 from fedhpo.flower.grid import GridFederation
@@ -172,6 +175,14 @@ class FlowerFederation(HoldsTrials, GridFederation):
         self._epochs(task.client)
 
     # The federation itself
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(self._model, Arrays):
+            described = code_of(self._model.function)
+        else:
+            described = model_of(self._model.factory, model)
+        settings = {"server": self._server, **asdict(self._aggregation)}
+        return super().fingerprint(model) | {"model": described, "settings": settings}
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -108,6 +108,19 @@ class GridFederation(Federation):
         self.test_clients = self._clients.holders("test")
         self.capabilities = frozenset({QUERY, REPEATABLE} if repeatable else {QUERY})
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """What clients said of themselves: their rows stay with them, only how many there are is known."""
+        hellos = self._clients.hellos
+        return {
+            "clients": {
+                f"client {number}": {
+                    **hello.to_dict(),
+                    "shape": None if hello.shape is None else list(hello.shape),
+                }
+                for number, hello in sorted(hellos.items())
+            }
+        }
+
     @abstractmethod
     def _asked_of(self, trial: int) -> tuple[Parcel, Task, tuple[int, ...]]:
         """A trial's model, what a task says of it, and its seeds; refuses one in the middle of a round."""

@@ -227,6 +227,9 @@ class FlowerLearnerFederation(GridFederation):
     def scoring(self) -> str:
         return self._scored_by
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        return super().fingerprint(model) | {"settings": {"weighting": self._weighting}}
+
     def describe(self) -> dict[str, Any]:
         return {
             "runtime": "flower",

@@ -21,10 +21,12 @@ from fedhpo.fedtune.fill import Simulation, client_space, fill_table
 from fedhpo.fedtune.proxy import ProxySet
 from fedhpo.fedtune.table import LOOK_UPS, ReferenceTable
 from fedhpo.fedtune.tuner import CellTuner
+from fedhpo.fingerprint import array_digest, code_of, data_of
 from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.policies.reference_table import LookUp
+from fedhpo.run.canonical import canonical
 from fedhpo.samplers import Observation
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Space
@@ -164,6 +166,22 @@ class FedTune(Method):
                 f"space has {', '.join(sorted(known))}"
             )
         return replace(table, look_up=self.look_up)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return "fedtune trains once, whatever the total"
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """The table's content, or the proxy set (the function that reads it) and its simulation too."""
+        found = super().fingerprint(space)
+        if self.table is not None:
+            content = canonical(self._loaded(space).to_dict())
+            return {**found, "table": array_digest(np.frombuffer(content, np.uint8))}
+        if self.proxy is not None:
+            found["proxy"] = (
+                data_of(self.proxy) if isinstance(self.proxy, FederatedData) else code_of(self.proxy)
+            )
+        return found if self.simulate is None else {**found, "simulate": code_of(self.simulate)}
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""

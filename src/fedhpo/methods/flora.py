@@ -103,6 +103,10 @@ class FLoRA(Method):
         """Trials trained to the end, one after the other: the first, and those that refine it."""
         return Tuner(FixedLength(1 + self.refine, 1))
 
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return f"flora trains {1 + self.refine} times, whatever the total (see `refine`)"
+
     @property
     def needs(self) -> frozenset[str]:
         """Work at the clients that is no round."""

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo.fingerprint import code_of
 from fedhpo.methods.tuner import Tuner
 
 if TYPE_CHECKING:
     from fedhpo.search import Search, Trial
+    from fedhpo.space import Space
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,14 @@ class Method(ABC):
     def rounds(self, search: Search) -> int:
         """The rounds it will spend; raises `InputError` where the budget cannot do."""
         return self.tuner().rounds(search)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""
+        return self.tuner().refuses_more(old, new, rounds)
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """Data and code that it uses besides its settings: see `fedhpo.fingerprint`."""
+        return {"class": code_of(type(self)), **self.tuner().fingerprint(space)}
 
     def to_dict(self) -> dict[str, Any]:
         """Its name and settings, JSON-able."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedhpo.config import Config
 from fedhpo.federation.protocol import Federation
+from fedhpo.fingerprint import code_of
 from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
@@ -111,6 +112,22 @@ class ProxySearch(Method):
             "trials": len(result.trials),
             "cost": {**{name: result.cost[name] for name in _WORK}, "bytes_down": 0, "bytes_up": 0},
             "note": "simulated by the server on its own data: no communication, and no client is asked",
+        }
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return "a proxy search trains once at the clients, whatever the total"
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """The proxy federation too, or the function that makes it."""
+        from fedhpo.methods.presets import method_of
+
+        given = self.federation
+        own = given.fingerprint(space.default().model) if isinstance(given, Federation) else code_of(given)
+        return {
+            **super().fingerprint(space),
+            "proxy": own,
+            "search": method_of(self.method).fingerprint(space),
         }
 
     def to_dict(self) -> dict[str, Any]:

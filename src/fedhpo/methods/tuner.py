@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo.fingerprint import code_of
 from fedhpo.methods.exchange import Exchange
 from fedhpo.policies import ClientPolicy, Fixed, Preparing
 from fedhpo.samplers import Random, Sampler
@@ -15,6 +16,7 @@ from fedhpo.schedules import Schedule
 
 if TYPE_CHECKING:
     from fedhpo.search import Search, Trial
+    from fedhpo.space import Space
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,19 @@ class Tuner:
         """The rounds it will spend."""
         before = self.policy.rounds_before if isinstance(self.policy, Preparing) else 0
         return before + self.schedule.rounds(search.less(before), self.sampler)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""
+        if self.exchange is not None:
+            return "the population trains side by side, and exchanges, from the first round on"
+        if not hasattr(self.schedule, "refuses_more"):
+            return f"{type(self.schedule).__name__} does not say how its plan goes on (`refuses_more`)"
+        return str(self.schedule.refuses_more(old, new, rounds))
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """What it is made of, where that is code of the user's own: see `fedhpo.fingerprint`."""
+        parts = {"schedule": self.schedule, "sampler": self.sampler, "policy": self.policy}
+        return {name: code_of(type(part)) for name, part in parts.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""

@@ -53,6 +53,8 @@ class Ledger:
         self.cost = Cost()
         self.seconds = 0.0
         self.epsilon = 0.0
+        #: What was spent on the ends of smaller totals, which are done anew: on top, not against the budget.
+        self.earlier: dict[str, float] = {}
 
     def charge(self, cost: Cost | None = None, *, seconds: float = 0.0, epsilon: float = 0.0) -> None:
         """Add what a call cost; never refuses, see `require`."""

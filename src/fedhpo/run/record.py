@@ -13,7 +13,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,18 @@ class Record:
         """From now on a resumed run starts after `event`, with these files of all its trials."""
         self._commit(event, files)
 
+    def cut(self, event: int, files: Mapping[int, StateFile], facts: Mapping[str, Any]) -> None:
+        """Forget all after `event`, where the trials stood as in `files`, and keep facts: all or nothing.
+
+        What the forgotten events cost stays on the account: see `earlier`.
+        """
+        with self._trouble("cannot write the record"), self._transaction():
+            self._set({"earlier": _sum(self.earlier, self._sums("WHERE number > ?", (event,)))})
+            self._database.execute("DELETE FROM events WHERE number > ?", (event,))
+            self._put_files(files)
+            self._set({**facts, "checkpoint": event})
+            self.last, self.position, self.checkpoint = event, min(self.position, event), event
+
     def charge_checkpoint(self, seconds: float, size: int) -> None:
         """Count time and bytes of a checkpoint; stored with the next transaction."""
         self._checkpoint_seconds += seconds
@@ -204,13 +216,17 @@ class Record:
     def _commit(self, checkpoint: int | None, files: Mapping[int, StateFile] | None) -> None:
         with self._trouble("cannot write the record"), self._transaction():
             if files is not None:
-                self._database.execute("DELETE FROM checkpoints")
-                rows = [(trial, file.name, file.bytes) for trial, file in files.items()]
-                self._database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?)", rows)
+                self._put_files(files)
             if checkpoint is not None:
                 self._set({"checkpoint": checkpoint})
         if checkpoint is not None:
             self.checkpoint = checkpoint
+
+    def _put_files(self, files: Mapping[int, StateFile]) -> None:
+        self._database.execute("DELETE FROM checkpoints")
+        rows = [(trial, *astuple(file)) for trial, file in files.items()]
+        places = ", ".join("?" * (1 + len(fields(StateFile))))
+        self._database.executemany(f"INSERT INTO checkpoints VALUES ({places})", rows)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -287,11 +303,20 @@ class Record:
         return [{"event": event, "reason": reason, "time": when} for event, reason, when in rows]
 
     def spent(self) -> dict[str, float]:
-        """The sums over all events on disk, by the names of the ledger."""
+        """The sums over all events, those that were cut off too, by the names of the ledger."""
+        with self._trouble("cannot read the record"):
+            return _sum(self._sums(), self.earlier)
+
+    @property
+    def earlier(self) -> dict[str, float]:
+        """What was spent on events that were cut off when the total was raised; empty if none were."""
+        found: dict[str, float] = self.get("earlier", {})
+        return found
+
+    def _sums(self, where: str = "", values: Sequence[Any] = ()) -> dict[str, float]:
         names = [*_COSTS, "seconds", "epsilon"]
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
-        with self._trouble("cannot read the record"):
-            return dict(zip(names, self._rows(f"SELECT {sums} FROM events")[0], strict=True))
+        return dict(zip(names, self._rows(f"SELECT {sums} FROM events {where}", values)[0], strict=True))
 
     @property
     def active_seconds(self) -> float:
@@ -322,6 +347,10 @@ class Record:
     def _trouble(self, doing: str) -> Iterator[None]:
         with trouble_at(self.path, doing):
             yield
+
+
+def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 def _differs(event: Event, where: str, old: str, new: str) -> ReplayError:

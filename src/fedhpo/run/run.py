@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.errors import InputError
+from fedhpo.fingerprint import differences
 from fedhpo.run.canonical import canonical, first_difference
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.errors import ReplayError, RunError, trouble_at
+from fedhpo.run.extension import Refusal, extend, totals, without_total
 from fedhpo.run.history import history
 from fedhpo.run.ledger import Budget, Ledger
 from fedhpo.run.lock import Lock, is_held
@@ -32,6 +34,8 @@ RECORD, LOCK, CHECKPOINTS, RESULT, HISTORY = (
     "result.json",
     "history.csv",
 )
+#: Differences that a message names.
+_NAMED = 3
 _OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, "study.toml", "study.json", "clients.json"}
 
 
@@ -70,8 +74,14 @@ class Run:
         study_text: str | None = None,
         *,
         budget: Budget | None = None,
+        fingerprint: Mapping[str, Any] | None = None,
+        refusal: Refusal | None = None,
     ) -> Run:
-        """Begin a run, or go on with it: then study, method and its number must be the same."""
+        """Begin a run, or go on with it: then study, method, its number and the fingerprint must be the same.
+
+        Only the total may be larger, where `refusal`, asked with the old and the new one, gives no reason
+        against it; see `fedhpo.run.extension`.
+        """
         path = Path(path)
         with trouble_at(path, "cannot make the run's directory"):
             path.mkdir(parents=True, exist_ok=True)
@@ -84,9 +94,11 @@ class Run:
             try:
                 run = cls(path, record, lock, budget)
                 if record.get("study") is None:
-                    run._create(study, method, method_number, study_text)
+                    run._create(study, method, method_number, study_text, fingerprint)
                 else:
-                    run._check(study, method, method_number)
+                    run._check(study, method, method_number, fingerprint)
+                    if extend(path, record, study, refusal):
+                        run._note_total(study, study_text)
                 run._check_files()
                 record.set(status="running")
                 return run
@@ -97,11 +109,29 @@ class Run:
             lock.release()
             raise
 
-    def _create(self, study: Mapping[str, Any], method: str, number: int, text: str | None) -> None:
+    def _write_study(self, study: Mapping[str, Any], text: str | None) -> None:
         if text is not None:
             _write(self.path / "study.toml", text)
         else:
             _write(self.path / "study.json", json.dumps(json.loads(canonical(study)), indent=2) + "\n")
+
+    def _note_total(self, study: Mapping[str, Any], text: str | None) -> None:
+        """The study's file with the total that was raised; the record alone counts."""
+        file = self.path / "study.toml"
+        if text is None and file.is_file():
+            with trouble_at(file, "cannot read"):
+                text = f"# The total was raised to {self.totals[-1]}.\n{file.read_text(encoding='utf-8')}"
+        self._write_study(study, text)
+
+    def _create(
+        self,
+        study: Mapping[str, Any],
+        method: str,
+        number: int,
+        text: str | None,
+        fingerprint: Mapping[str, Any] | None,
+    ) -> None:
+        self._write_study(study, text)
         # Last, and in one transaction: a directory without it counts as not yet begun.
         self.record.set(
             study=study,
@@ -110,19 +140,24 @@ class Run:
             versions=versions(),
             created=time.time(),
             repeats=True,
+            fingerprint=fingerprint,
         )
 
-    def _check(self, study: Mapping[str, Any], method: str, number: int) -> None:
+    def _check(
+        self, study: Mapping[str, Any], method: str, number: int, fingerprint: Mapping[str, Any] | None
+    ) -> None:
         recorded = self.record.get("method")
         if method != recorded:
             raise InputError(
                 f"run {self.path} holds method {recorded!r}, not {method!r}: choose another name"
             )
-        difference = first_difference(self.record.get("study"), json.loads(canonical(study)))
+        difference = first_difference(without_total(self.record.get("study")), without_total(study))
         if difference:
             where, old, new = difference
             found = f"{where} is {old} there, {new} here"
             raise InputError(f"run {self.path} holds another study ({found}): choose another name")
+        if fingerprint is not None:
+            self._check_fingerprint(json.loads(canonical(fingerprint)))
         then, now = self.record.get("versions"), versions()
         old_number = self.record.get("method_number")
         if number != old_number:
@@ -140,6 +175,24 @@ class Run:
                 stacklevel=3,
             )
 
+    def _check_fingerprint(self, now: Mapping[str, Any]) -> None:
+        """Refuse data, a model or code that the run does not belong to."""
+        then = self.record.get("fingerprint")
+        if then is None:
+            warnings.warn(
+                f"run {self.path} was begun without a fingerprint of its data, model and code: whether they "
+                "are the same is not known",
+                stacklevel=4,
+            )
+            return
+        found = differences(then, now)
+        if found:
+            more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            raise InputError(
+                f"run {self.path} does not belong to what it is called with now: "
+                f"{'; '.join(found[:_NAMED])}{more}. Undo that to go on with the run, or choose another name"
+            )
+
     def _check_files(self) -> None:
         """Without all of its files a checkpoint is of no use: then everything is run again."""
         checkpoints, files = Checkpoints(self.path / CHECKPOINTS), self.record.files()
@@ -154,7 +207,8 @@ class Run:
             )
             self.record.move_checkpoint(0, {})
             files = {}
-        checkpoints.clear_strays({file.name for file in files.values()})
+        pinned = (self.record.get("searched") or {}).get("files", [])
+        checkpoints.clear_strays({file.name for file in files.values()} | {name for _, name, *_ in pinned})
 
     # What the run knows
 
@@ -169,6 +223,11 @@ class Run:
         """The study as given."""
         found: dict[str, Any] = self.record.get("study")
         return found
+
+    @property
+    def totals(self) -> list[int]:
+        """Every total that the run had, the first one first."""
+        return totals(self.record)
 
     def facts(self) -> dict[str, Any]:
         """What is known of the run itself, JSON-able."""

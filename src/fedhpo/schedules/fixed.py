@@ -32,16 +32,25 @@ class FixedLength:
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Train all trials, score each once at its end, take the best."""
-        left = self._count(search, sampler)
-        while left:
-            trials = search.start(min(left, self.side_by_side), sampler, policy)
-            if not trials:
-                break
-            left -= len(trials)
-            search.train(trials, search.rounds)
-            search.evaluate(trials)
-            search.finish(trials)
+        for _ in search.stages():
+            left = self._count(search, sampler) - len(search.trials)
+            while left > 0:
+                trials = search.start(min(left, self.side_by_side), sampler, policy)
+                if not trials:
+                    break
+                left -= len(trials)
+                search.train(trials, search.rounds)
+                search.evaluate(trials)
+                search.finish(trials)
         return search.best()
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised; empty if it can."""
+        if self.trials is not None:
+            return f"trials = {self.trials} is trained whatever the total; left out, it follows the total"
+        return (
+            "" if new // rounds > old // rounds else f"that pays for no further training of {rounds} rounds"
+        )
 
     def _count(self, search: Search, sampler: Sampler) -> int:
         affordable = search.total // search.rounds

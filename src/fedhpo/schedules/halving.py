@@ -116,6 +116,10 @@ class Halving:
         sizes, ends = self._plan(search, sampler)
         return cost_of(ends, sizes)
 
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised: trials that a longer rung would have kept are gone."""
+        return "under halving the lengths of all rungs follow the total, from the first round on"
+
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return {"name": "halving", **asdict(self)}

@@ -118,16 +118,24 @@ class Hyperband:
         """Bracket by bracket; the best of all trials that were trained to the end."""
         # Private releases are planned: rounds that failed trials left over must not ask for more of them.
         private = search.most_trials is not None
-        for planned in self._plan(search, sampler) if private else cycle(self.brackets(search.rounds)):
-            bracket = self._paid(planned, _left(search), search, sampler)
-            if bracket is None:
-                break
-            search.refill()
-            rung = search.start(bracket.sizes[0], sampler, policy)
-            if not rung:
-                break
-            _halve(search, bracket, rung)
+        planned = self._plan(search, sampler) if private else cycle(self.brackets(search.rounds))
+        waiting = next(planned, None)
+        for _ in search.stages():
+            while waiting is not None:
+                bracket = self._paid(waiting, _left(search), search, sampler)
+                if bracket is None:
+                    break
+                search.refill()
+                rung = search.start(bracket.sizes[0], sampler, policy)
+                if not rung:
+                    break
+                _halve(search, bracket, rung)
+                waiting = next(planned, None)
         return search.best()
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised; empty if it can."""
+        return ""
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What all brackets spend together if no trial fails."""

@@ -88,8 +88,15 @@ def build_table(
         with study.federation(0, data=scoring.data) as federation:
             federation.preflight(plan.configs[0], study.objective.metric)
     with (
-        Run.create_or_open(run, plan.to_dict(), "table", 1, study.text) as held,
         study.federation(workers, data=scoring.data) as federation,
+        Run.create_or_open(
+            run,
+            plan.to_dict(),
+            "table",
+            1,
+            study.text,
+            fingerprint=federation.fingerprint(study.space.default().model),
+        ) as held,
     ):
         failures = Failures(warn_of)
         recorded = RecordedFederation(

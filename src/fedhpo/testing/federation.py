@@ -40,6 +40,7 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
+from fedhpo.fingerprint import differences
 
 _SCORES = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
 
@@ -507,6 +508,19 @@ class FederationSuite:
         assert facts["runtime"]
         distances = federation.distances(federation.train_clients, seed=0)  # None where it cannot tell
         assert json.loads(json.dumps(distances)) == distances
+
+    def test_its_fingerprint_is_small_json_and_the_same_each_time(self, federation: Federation) -> None:
+        import json
+
+        first = federation.fingerprint(self.model)
+        assert first
+        assert json.loads(json.dumps(first)) == first
+        assert differences(first, first) == []
+        self.start(federation, 0)
+        self.train(federation, 0, 1)
+        assert federation.fingerprint(self.model) == first  # training does not change it
+        with self.make() as one, self.make() as another:
+            assert differences(one.fingerprint(self.model), another.fingerprint(self.model)) == []
 
     def test_a_method_that_needs_more_is_refused(self, federation: Federation) -> None:
         federation.require(federation.capabilities, "a modest method")

@@ -215,6 +215,11 @@ class ToyFederation(Federation):
             np.array(state.arrays["weights"]), facts["model"], facts["seed"], facts["round"], facts["calls"]
         )
 
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """All that its results depend on."""
+        names = ("seed", "best_lr", "noise", "parameters", "missing", "failing")
+        return super().fingerprint(model) | {"settings": {name: getattr(self, name) for name in names}}
+
     def describe(self) -> dict[str, Any]:
         """What it was made with."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
@@ -17,6 +18,7 @@ def cost(view: RunView) -> Section:
     rows = [
         ("rounds", f"{whole(rounds_of(spent)[0])} of {whole(spent['budget']['rounds'])}"),
         *((name.replace("_", " "), whole(spent[key])) for name, key in _EXTRAS if spent.get(key)),
+        *_earlier(spent),
         ("client-rounds", whole(spent["client_rounds"])),
         ("sent to clients", megabytes(spent["bytes_down"])),
         ("sent to the server", megabytes(spent["bytes_up"])),
@@ -27,6 +29,15 @@ def cost(view: RunView) -> Section:
     if view.result.get("proxy") is not None:
         rows.insert(0, ("proxy search", proxy_cost(view.result["proxy"])))
     return Section("Cost", f"<div class=pair>{facts(rows)}{drawn(by_trial(view), 'cost')}</div>")
+
+
+def _earlier(spent: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was spent on comparisons and test scores that were done anew when the total was raised."""
+    earlier = spent.get("earlier_conclusions")
+    if not earlier:
+        return []
+    words = f"{whole(earlier['rounds'])} rounds, {whole(earlier['evaluations'])} evaluations"
+    return [("compared before the total was raised", words)]
 
 
 _EXTRAS = (
