@@ -59,7 +59,7 @@ def weights(name, shape, forward, *shapes, tokens=False, stacks=True, **layers):
 
 
 V = (6,)  # a vector
-I = (2, 8, 8)  # an image  # noqa: E741
+I = (2, 8, 8)  # an image
 S = (5, 4)  # a sequence of vectors
 T = (7,)  # tokens
 
@@ -151,7 +151,10 @@ model("depthwise", *I)(
 model("dilated", *I)(lambda: convolutional(nn.Conv2d(2, 3, 3, dilation=2, stride=2, padding=1), features=27))
 model("transposed_conv", *I)(
     lambda: convolutional(
-        nn.Conv2d(2, 3, 3, stride=2), nn.ConvTranspose2d(3, 2, 3, stride=2), nn.AdaptiveAvgPool2d(2), features=8
+        nn.Conv2d(2, 3, 3, stride=2),
+        nn.ConvTranspose2d(3, 2, 3, stride=2),
+        nn.AdaptiveAvgPool2d(2),
+        features=8,
     )
 )
 model("conv_1d", 3, 10)(lambda: convolutional(nn.Conv1d(3, 4, 3), nn.ReLU(), features=32))
@@ -160,6 +163,7 @@ weights(
     "channels_last_inside",
     I,
     lambda m, x: m.out(m.conv(x.contiguous(memory_format=torch.channels_last)).relu().flatten(1)),
+    stacks=False,
     conv=lambda: nn.Conv2d(2, 3, 3),
     out=lambda: nn.Linear(108, 3),
 )
@@ -170,7 +174,12 @@ weights(
     conv=lambda: nn.Conv2d(2, 3, 3),
     out=lambda: nn.Linear(108, 3),
 )
-weights("patches", I, lambda m, x: m.out(x.unfold(2, 4, 4).unfold(3, 4, 4).flatten(1)), out=lambda: nn.Linear(128, 3))
+weights(
+    "patches",
+    I,
+    lambda m, x: m.out(x.unfold(2, 4, 4).unfold(3, 4, 4).flatten(1)),
+    out=lambda: nn.Linear(128, 3),
+)
 weights(
     "pixel_shuffle",
     I,
@@ -181,7 +190,9 @@ weights(
 
 # Norms.
 model("layer_norm", *V)(lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3)))
-model("group_norm", *I)(lambda: convolutional(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.AvgPool2d(3), features=16))
+model("group_norm", *I)(
+    lambda: convolutional(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.AvgPool2d(3), features=16)
+)
 model("instance_norm", *I)(
     lambda: convolutional(nn.Conv2d(2, 4, 3), nn.InstanceNorm2d(4, affine=True), nn.ReLU(), features=144)
 )
@@ -221,6 +232,7 @@ weights(
     "multihead_attention",
     S,
     lambda m, x: m.out(m.attention(x, x, x, need_weights=False)[0].mean(1)),
+    stacks=False,
     attention=lambda: nn.MultiheadAttention(4, 2, batch_first=True),
     out=lambda: nn.Linear(4, 3),
 )
@@ -228,6 +240,7 @@ weights(
     "transformer_encoder",
     S,
     lambda m, x: m.out(m.layer(x).mean(1)),
+    stacks=False,
     layer=lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
     out=lambda: nn.Linear(4, 3),
 )
@@ -261,6 +274,7 @@ weights(
     T,
     lambda m, x: m.out(m.table(x).mean(1)),
     tokens=True,
+    stacks=False,  # `vmap` lets the row of `padding_idx` learn
     table=lambda: nn.Embedding(10, 4, padding_idx=0),
     out=lambda: nn.Linear(4, 3),
 )
@@ -269,11 +283,12 @@ weights(
     T,
     lambda m, x: m.out(m.table(x)),
     tokens=True,
-    stacks=False,
     table=lambda: nn.EmbeddingBag(10, 4),
     out=lambda: nn.Linear(4, 3),
 )
-weights("one_hot", T, lambda m, x: torch.einsum("bti,to->bo", F.one_hot(x, 10).float(), m.a), (7, 3), tokens=True)
+weights(
+    "one_hot", T, lambda m, x: torch.einsum("bti,to->bo", F.one_hot(x, 10).float(), m.a), (7, 3), tokens=True
+)
 
 
 # Sharing, freezing, skipping.
@@ -300,7 +315,7 @@ def tied_embedding():
     return Weights(lambda m, x: m.out(m.table(x % 3).mean(1)), table=table, out=out)
 
 
-@model("shared_layer", *V)
+@model("shared_layer", *V, stacks=False)
 def shared_layer():
     layer = nn.Linear(6, 6)
     return nn.Sequential(layer, nn.Tanh(), layer, nn.Tanh(), nn.Linear(6, 3))
@@ -360,7 +375,7 @@ weights("float64_inside", V, lambda m, x: F.linear(x.double(), m.a.double()).flo
 weights("float64_output", V, lambda m, x: F.linear(x.double(), m.a.double()), (3, 6))
 
 
-@model("bfloat16_inside", *V)
+@model("bfloat16_inside", *V, stacks=False)
 def bfloat16_inside():
     def forward(m, x):
         with torch.autocast("cpu", torch.bfloat16):
@@ -425,8 +440,12 @@ weights("binarised", V, lambda m, x: F.linear(x, StraightThrough.apply(m.a)), (3
 def hooked():
     module = mlp()
     module[0].weight.register_hook(lambda gradient: 2 * gradient.flip(0))
-    module[2].weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))
+    module[2].weight.register_post_accumulate_grad_hook(halve_gradient)
     return module
+
+
+def halve_gradient(parameter):
+    parameter.grad.mul_(0.5)
 
 
 for reentrant in (True, False):
@@ -473,7 +492,7 @@ class Clipped(nn.Linear):
         return super().forward(x)
 
 
-model("clipped", *V, stacks=False)(lambda: Clipped(6, 3))
+model("clipped", *V)(lambda: Clipped(6, 3))
 
 
 class Averaging(nn.Module):

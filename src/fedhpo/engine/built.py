@@ -13,7 +13,6 @@ from fedhpo.engine.loss import LossFunction, sample_sums
 from fedhpo.engine.streams import torch_generator
 from fedhpo.engine.tensors import alike
 
-
 #: Rows that a model is tried on.
 ROWS = 8
 
@@ -33,7 +32,9 @@ class Built(NamedTuple):
 def look_at(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> Built:
     """Try a model on a few rows."""
     channels_last = to_channels_last(model.module, x)
-    return Built(model, channels_last, draws(model.module, x), mixes(model.module, x, y, loss, training=False))
+    return Built(
+        model, channels_last, draws(model.module, x), mixes(model.module, x, y, loss, training=False)
+    )
 
 
 def to_channels_last(module: nn.Module, x: Tensor) -> bool:

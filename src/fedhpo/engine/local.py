@@ -94,7 +94,11 @@ class _Step:
         self._forget()
 
     def _move(
-        self, parameters: list[Tensor], gradients: list[Tensor], anchors: list[Tensor], velocities: list[Tensor]
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        anchors: list[Tensor],
+        velocities: list[Tensor],
     ) -> None:
         h = self._h
         if anchors:

@@ -7,6 +7,7 @@ weight zero, and leave the stack when they have taken all their steps.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import dropout_layers, drops_out, train
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
 from fedhpo.engine.score import ClientScores, per_client
+from fedhpo.engine.tensors import hooked
 
 #: Models of at most this many parameters are stacked on a CPU; with larger ones the weights of a
 #: stack fall out of the cache, and a lean loop is faster.
@@ -55,18 +57,18 @@ def can_stack(
         or drops_out(model.module, None)
         or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
         or any(True for _ in model.module.buffers())
+        or hooked(model.module)
         or (y.ndim > 1 and not y.is_floating_point())
     ):
         return False
-    if mixes(model.module, x, y, loss, training=True) or mixes(model.module, x, y, loss, training=False):
-        return False
-    start = model.vector()
     try:
-        return _equals_lean(model, x, y, loss)
+        # In a copy: code that `vmap` cannot take may leave anything behind.
+        trial = FlatModel(copy.deepcopy(model.module))
+        mixed = any(mixes(trial.module, x, y, loss, training) for training in (True, False))
+        trial.load(model.vector())
+        return not mixed and _equals_lean(trial, x, y, loss)
     except Exception:
         return False
-    finally:
-        model.load(start)
 
 
 def _equals_lean(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> bool:

@@ -25,7 +25,9 @@ def check_tensors(module: nn.Module) -> None:
                 "one batch through the model in the function that builds it"
             )
         if tensor.layout != torch.strided:
-            raise InputError(f"the model's {name} is {tensor.layout}; fedhpo trains dense tensors: to_dense()")
+            raise InputError(
+                f"the model's {name} is {tensor.layout}; fedhpo trains dense tensors: to_dense()"
+            )
         if tensor.is_floating_point() and tensor.dtype != torch.float32:
             raise InputError(
                 f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32: call .float() on the model"
@@ -66,7 +68,7 @@ def refuse_shared_memory(module: nn.Module) -> None:
         if (
             begin < end
             and (tensor.requires_grad or last[1].requires_grad)
-            and (dense(tensor) and dense(last[1]) or not _apart(tensor, last[1]))
+            and ((dense(tensor) and dense(last[1])) or not _apart(tensor, last[1]))
         ):
             raise InputError(
                 f"the model's {last[0]} and {name} are two tensors in the same memory: to use one parameter "
@@ -94,6 +96,15 @@ def _apart(*tensors: Tensor) -> bool:
         places.append(where.ravel())
     everywhere = np.concatenate(places)
     return len(np.unique(everywhere)) == len(everywhere)
+
+
+def hooked(module: nn.Module) -> list[str]:
+    """Names of the parameters that have hooks on their gradients; copies of a parameter do not have them."""
+    return [
+        name
+        for name, p in module.named_parameters()
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
+    ]
 
 
 def own_memory(module: nn.Module) -> None:
