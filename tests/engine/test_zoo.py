@@ -189,7 +189,7 @@ def test_sparse_gradients_are_refused(h):
 
 def test_a_complex_loss_is_refused():
     x, y = rows_of(ZOO["mlp"])
-    with pytest.raises(InputError, match="real number, not torch.complex64"):
+    with pytest.raises(InputError, match=r"real number, not torch.complex64"):
         train(
             FlatModel(nn.Linear(6, 3)), x, y, Local(), np.random.default_rng(0), lambda out, t: out.cfloat()
         )
@@ -210,9 +210,12 @@ def test_a_factory_that_returns_the_same_module_twice_is_refused():
 def test_pretrained_tensors_are_not_trained_in_place():
     table = torch.randn(10, 4)
     before = table.clone()
-    build = lambda: nn.Sequential(
-        nn.Embedding.from_pretrained(table, freeze=False), nn.Flatten(), nn.Linear(28, 3)
-    )
+
+    def build():
+        return nn.Sequential(
+            nn.Embedding.from_pretrained(table, freeze=False), nn.Flatten(), nn.Linear(28, 3)
+        )
+
     module = flat.build(build, {})
     train(FlatModel(module), *rows_of(ZOO["embedding"]), Local(), np.random.default_rng(0))
     assert torch.equal(table, before)

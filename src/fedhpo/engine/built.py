@@ -79,7 +79,7 @@ def draws(module: nn.Module, x: Tensor) -> bool:
 
 
 def mixes(module: nn.Module, x: Tensor, y: Tensor, loss: LossFunction | None, training: bool) -> bool:
-    """Whether output or loss of a sample depend on the others in its batch, as with statistics of the batch."""
+    """Whether output or loss of a sample depend on the others in its batch, as with its statistics."""
     half = len(x) // 2
     if not half:
         return False

@@ -46,7 +46,7 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
         check_tensors(model)  # what two tensors share in memory cannot be seen in copies
         if names := hooked(model):
             raise InputError(
-                f"the model's {names[0]} has a hook on its gradient, which copies of the model would not have: "
+                f"the model's {names[0]} has a hook on its gradient, which copies of the model lack: "
                 "give a function that builds the model and registers the hook"
             )
         return GivenModel(model)

@@ -116,7 +116,7 @@ def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int =
     """
     with torch_generator(), _other_generators():
         torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
         random.seed(seed)
         module = factory(**hyperparameters)
     if not isinstance(module, nn.Module):
@@ -135,11 +135,11 @@ def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int =
 @contextlib.contextmanager
 def _other_generators() -> Iterator[None]:
     """The global generators of numpy and of Python, put back as they were."""
-    numpys, pythons = np.random.get_state(), random.getstate()
+    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         yield
     finally:
-        np.random.set_state(numpys)
+        np.random.set_state(numpys)  # noqa: NPY002
         random.setstate(pythons)
 
 

@@ -30,7 +30,8 @@ def check_tensors(module: nn.Module) -> None:
             )
         if tensor.is_floating_point() and tensor.dtype != torch.float32:
             raise InputError(
-                f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32: call .float() on the model"
+                f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32: "
+                "call .float() on the model"
             )
         if tensor.is_complex() and isinstance(tensor, nn.Parameter):
             raise InputError(
@@ -108,7 +109,7 @@ def hooked(module: nn.Module) -> list[str]:
 
 
 def own_memory(module: nn.Module) -> None:
-    """Give every tensor memory of its own: `Embedding.from_pretrained` and others train what they are given."""
+    """Give every tensor memory of its own: `Embedding.from_pretrained` would train what it is given."""
     for tensor in [*module.parameters(), *module.buffers()]:
         tensor.data = tensor.data.clone()
 
