@@ -20,12 +20,12 @@ from torch import nn
 from fedhpo._where import in_words
 from fedhpo.data import FederatedData
 from fedhpo.engine import Vector, flat
-from fedhpo.engine.built import Built, draws, to_channels_last
+from fedhpo.engine.built import ROWS, Built, look_at
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local, parse
 from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
-from fedhpo.engine.score import score
+from fedhpo.engine.score import ClientScores, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.streams import entropy
 from fedhpo.engine.view import ClientView, DataView
@@ -114,13 +114,15 @@ class Executor:
         """The module for a model shape."""
         if shape not in self._models:
             model = FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
-            x, _ = self.view.gather(self.setup.data.train.indices[:2])
-            self._models[shape] = Built(model, to_channels_last(model.module, x), draws(model.module, x))
+            x, y = self.view.gather(self.setup.data.train.indices[:ROWS])
+            self._models[shape] = look_at(model, x, y, self.setup.loss)
         return self._models[shape]
 
     def is_random(self, task: Task) -> bool:
         """Whether the task may draw from torch's global generator, which threads share."""
-        return isinstance(task, TrainTask) and any(self._is_random(task.shape, job) for job in task.jobs)
+        if isinstance(task, ScoreTask):
+            return self.model(task.shape).draws
+        return any(self._is_random(task.shape, job) for job in task.jobs)
 
     def _is_random(self, shape: str, job: Job) -> bool:
         built = self.model(shape)
@@ -142,22 +144,36 @@ class Executor:
         ]
 
     def _score(self, task: ScoreTask, start: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        model, channels_last, _ = self.model(task.shape)
-        model.load(start)
+        built = self.model(task.shape)
+        built.model.load(start)
         split = self.view.split(task.split)
         rows = [split.rows(int(client)) for client in task.clients]
-        values = score(model.module, self.view, rows, self.setup.loss, channels_last)
-        return values.loss, values.accuracy
+        if not (built.draws or built.mixes):
+            return self._score_rows(built, rows)
+        # A client's score must not depend on which clients are scored with it.
+        values = np.empty((2, len(rows)))
+        for i, client in enumerate(task.clients):
+            if built.draws:
+                self._seed_torch(int(client))
+            values[:, i] = np.ravel(self._score_rows(built, [rows[i]]))
+        return values[0], values[1]
+
+    def _score_rows(self, built: Built, rows: list[NDArray[np.int64]]) -> ClientScores:
+        return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last)
 
     def _train_one(self, task: TrainTask, job: Job, start: Vector, change: Vector | None) -> JobResult:
-        model, channels_last, _ = self.model(task.shape)
+        built = self.model(task.shape)
+        model = built.model
+        rng, torch_seed = generators(job)
         rows = self.view.data.train.rows(job.client)
         held = self.view.split(task.split).rows(job.client)
         scores: dict[str, float] = {}
 
         def take(moment: str) -> None:
             if moment in task.scores:
-                values = score(model.module, self.view, [held], self.setup.loss, channels_last)
+                if built.draws:
+                    self._seed_torch(torch_seed)
+                values = self._score_rows(built, [held])
                 scores[f"loss_{moment}"] = float(values.loss[0])
                 scores[f"accuracy_{moment}"] = float(values.accuracy[0])
 
@@ -167,15 +183,15 @@ class Executor:
             model.load(start)
             take("before")
             x, y = self.view.gather(rows)
-            rng, torch_seed = generators(job)
             if self._is_random(task.shape, job):
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
-                train(model, x, y, h, rng, self.setup.loss, channels_last)
+                train(model, x, y, h, rng, self.setup.loss, built.channels_last)
                 samples = h.epochs * len(rows)
             else:
                 model.module.train()
+                model.module.zero_grad(set_to_none=True)  # of the client before this one
                 self.setup.train(
                     model.module,
                     ClientView(job.client, x, y),

@@ -10,6 +10,7 @@ from torch import nn
 
 from fedhpo.data import FederatedData
 from fedhpo.engine.flat import ModelFactory
+from fedhpo.engine.tensors import check_tensors, hooked
 from fedhpo.errors import InputError
 
 
@@ -42,6 +43,12 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     if isinstance(model, str):
         return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
     if isinstance(model, nn.Module):
+        check_tensors(model)  # what two tensors share in memory cannot be seen in copies
+        if names := hooked(model):
+            raise InputError(
+                f"the model's {names[0]} has a hook on its gradient, which copies of the model lack: "
+                "give a function that builds the model and registers the hook"
+            )
         return GivenModel(model)
     if callable(model):
         factory: ModelFactory = model

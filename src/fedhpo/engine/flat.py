@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping
+import random
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,13 @@ from torch import nn
 
 from fedhpo.engine import Vector
 from fedhpo.engine.streams import torch_generator
+from fedhpo.engine.tensors import check_tensors, own_memory
+from fedhpo.errors import InputError
 
 ModelFactory = Callable[..., nn.Module]
+
+#: Modules that factories have returned.
+_BUILT: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 
 class FlatModel:
@@ -27,14 +35,17 @@ class FlatModel:
         self.module = module
         tensors = dict(module.named_parameters())
         self.trainable = {name: p for name, p in tensors.items() if p.requires_grad}
-        frozen = [name for name, p in tensors.items() if not p.requires_grad]
-        buffers = dict(module.named_buffers())
-        floating = [name for name, b in buffers.items() if b.is_floating_point()]
+        fixed = {name: p for name, p in tensors.items() if not p.requires_grad} | dict(module.named_buffers())
+        floating = [name for name, tensor in fixed.items() if tensor.is_floating_point()]
         self.parameters = list(self.trainable.values())
-        self._homes = [self._home(name) for name in [*self.trainable, *frozen, *floating]]
+        #: Names of the state's tensors, in the vector's order.
+        self.names = [*self.trainable, *floating]
+        self._homes = [self._home(name) for name in self.names]
         # Counters and the like do not travel; every training finds them as they were built.
         self._counters = [
-            (self._home(name), b.clone()) for name, b in buffers.items() if not b.is_floating_point()
+            (self._home(name), tensor.data.clone())
+            for name, tensor in fixed.items()
+            if not tensor.is_floating_point()
         ]
         self.trainable_size = sum(p.numel() for p in self.parameters)
         self.size = sum(t.numel() for t in self._tensors)
@@ -44,6 +55,11 @@ class FlatModel:
         path, _, own = name.rpartition(".")
         owner = self.module.get_submodule(path)
         return (owner._parameters if own in owner._parameters else owner._buffers), own  # type: ignore[return-value]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the state's tensors, in the vector's order."""
+        return {name: tuple(t.shape) for name, t in zip(self.names, self._tensors, strict=True)}
 
     @property
     def _tensors(self) -> list[torch.Tensor]:
@@ -56,7 +72,10 @@ class FlatModel:
         for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
             tensor.copy_(part)
         for (home, name), built in self._counters:
-            home[name] = built.clone()
+            if isinstance(home[name], nn.Parameter):
+                home[name].data = built.clone()  # type: ignore[union-attr]
+            else:
+                home[name] = built.clone()
 
     def write(self, vector: Vector) -> None:
         """Write the module's state into `vector`."""
@@ -89,18 +108,39 @@ class FlatModel:
         return parts
 
 
-def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int | None = None) -> nn.Module:
-    """A model of this shape; its initial weights follow `seed` and leave the global generator alone."""
-    with torch_generator():
-        if seed is not None:
-            torch.manual_seed(seed)
+def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int = 0) -> nn.Module:
+    """A model of this shape; what it draws follows `seed` and leaves the global generators alone.
+
+    Also where the weights are replaced later: whole-number buffers and plain attributes (a random
+    order of the features, say) do not travel, and must be the same in every worker.
+    """
+    with torch_generator(), _other_generators():
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        random.seed(seed)
         module = factory(**hyperparameters)
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, not a torch.nn.Module")
-    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        if tensor.is_floating_point() and tensor.dtype != torch.float32:
-            raise TypeError(f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32")
+    if module in _BUILT:
+        raise InputError(
+            "the model factory returned the same module twice, with the weights that it has by now: build a "
+            "new one in every call, or give the module itself as the model"
+        )
+    _BUILT.add(module)
+    check_tensors(module)
+    own_memory(module)
     return module
+
+
+@contextlib.contextmanager
+def _other_generators() -> Iterator[None]:
+    """The global generators of numpy and of Python, put back as they were."""
+    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(numpys)  # noqa: NPY002
+        random.setstate(pythons)
 
 
 def shape_key(hyperparameters: Mapping[str, Any]) -> str:

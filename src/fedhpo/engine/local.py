@@ -7,7 +7,7 @@ the proximal term of FedProx, Li et al., 2020).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from torch.autograd.graph import _engine_run_backward
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.loss import LossFunction, mean_loss
+from fedhpo.engine.tensors import dense
+from fedhpo.errors import InputError
 
 
 def train(
@@ -32,10 +34,7 @@ def train(
     h = hyperparameters
     set_dropout(model.module, h.dropout)
     model.module.train()
-    parameters = tuple(model.parameters)
-    values = [p.detach() for p in parameters]  # the same memory, outside of autograd
-    anchors = [value.clone() for value in values] if h.prox else []
-    velocities = [torch.zeros_like(value) for value in values] if h.momentum else []
+    step = _Step(model.trainable, h)
     for _ in range(h.epochs):
         # One gather per epoch; batches are then views of it.
         order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
@@ -43,50 +42,107 @@ def train(
         if channels_last:
             xs = xs.contiguous(memory_format=torch.channels_last)
         for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
-            gradients = _gradients(mean_loss(model.module(batch), targets, loss), parameters)
-            _step(values, gradients, anchors, velocities, h)
+            step.backward(mean_loss(model.module(batch), targets, loss))
+            step.take()
 
 
-def _gradients(value: Tensor, parameters: tuple[Tensor, ...]) -> Sequence[Tensor | None]:
-    """What `torch.autograd.grad` gives, without its checks: a sixth of a small model's step."""
-    one = torch.ones((), dtype=value.dtype, device=value.device)
-    found: Sequence[Tensor | None] = _engine_run_backward(
-        (value,), (one,), False, False, parameters, allow_unreachable=True, accumulate_grad=False
-    )
-    return found
+class _Step:
+    """One step of SGD after another, over all parameters."""
 
+    def __init__(self, named: Mapping[str, Tensor], h: Local) -> None:
+        self._names, self._parameters, self._h = list(named), list(named.values()), h
+        self._anchors = [p.detach().clone() for p in self._parameters] if h.prox else []
+        self._velocities = [torch.zeros_like(p.detach()) for p in self._parameters] if h.momentum else []
+        # The fused kernel on a CPU walks through memory and knows nothing of strides: parameter, gradient
+        # and velocity must lie there alike and without gaps. Gradients do so thanks to `backward`,
+        # velocities where the parameter has no gaps.
+        self._strides = [p.stride() for p in self._parameters] if all(map(dense, self._parameters)) else None
+        self._forget()
 
-def _step(
-    parameters: list[Tensor],
-    gradients: Sequence[Tensor | None],
-    anchors: list[Tensor],
-    velocities: list[Tensor],
-    h: Local,
-) -> None:
-    """One step; parameters that this batch's loss does not depend on stay, as in PyTorch's optimisers."""
-    found = [g for g in gradients if g is not None]
-    if len(found) < len(gradients):
-        used = [i for i, g in enumerate(gradients) if g is not None]
-        parameters, anchors, velocities = (
-            [part[i] for i in used] if part else [] for part in (parameters, anchors, velocities)
+    def _forget(self) -> None:
+        for p in self._parameters:
+            p.grad = None
+
+    def backward(self, loss: Tensor) -> None:
+        """What `loss.backward()` does, without most of its checks: a tenth of a small model's step.
+
+        Gradients go to `.grad`. Unlike `torch.autograd.grad` PyTorch then copies a gradient that has
+        other strides than its parameter, or that is also the gradient of another parameter.
+        """
+        if not loss.is_floating_point():
+            raise InputError(f"the loss must be a real number, not {loss.dtype}")
+        one = torch.ones((), dtype=loss.dtype, device=loss.device)
+        _engine_run_backward((loss,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+    def take(self) -> None:
+        """One step; parameters that this batch's loss does not depend on stay, as in PyTorch's optimisers."""
+        parameters, anchors, velocities = self._parameters, self._anchors, self._velocities
+        gradients = [p.grad for p in parameters]
+        found = [g for g in gradients if g is not None]
+        if len(found) < len(gradients):
+            used = [i for i, g in enumerate(gradients) if g is not None]
+            parameters, anchors, velocities = (
+                [part[i] for i in used] if part else [] for part in (parameters, anchors, velocities)
+            )
+        if found:
+            try:
+                with torch.no_grad():
+                    self._move(parameters, found, anchors, velocities)
+            except NotImplementedError:  # the fused kernel has no sparse form
+                self._refuse_sparse()
+                raise
+        self._forget()
+
+    def _move(
+        self,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        anchors: list[Tensor],
+        velocities: list[Tensor],
+    ) -> None:
+        h = self._h
+        if anchors:
+            self._refuse_sparse()
+            # Not in place: two gradients may be views of the same memory.
+            gradients = list(torch._foreach_add(gradients, parameters, alpha=h.prox))
+            torch._foreach_add_(gradients, anchors, alpha=-h.prox)
+        # The strides are looked at in every step: a model's own code may put another tensor in a
+        # parameter's place (`p.data = ...`).
+        if self._strides is None or [p.stride() for p in self._parameters] != self._strides:
+            self._refuse_sparse()
+            _plain_step(parameters, gradients, velocities, h)
+            return
+        torch._fused_sgd_(
+            parameters,
+            gradients,
+            velocities,
+            weight_decay=h.weight_decay,
+            momentum=h.momentum,
+            lr=h.lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,  # velocities begin at zero
         )
-    if not found:
-        return
-    if anchors:
-        torch._foreach_add_(found, parameters, alpha=h.prox)
-        torch._foreach_add_(found, anchors, alpha=-h.prox)
-    torch._fused_sgd_(
-        parameters,
-        found,
-        velocities,
-        weight_decay=h.weight_decay,
-        momentum=h.momentum,
-        lr=h.lr,
-        dampening=0.0,
-        nesterov=False,
-        maximize=False,
-        is_first_step=False,  # velocities begin at zero
-    )
+
+    def _refuse_sparse(self) -> None:
+        for name, p in zip(self._names, self._parameters, strict=True):
+            if p.grad is not None and p.grad.layout != torch.strided:
+                raise InputError(
+                    f"the gradient of the model's {name} is sparse; fedhpo trains with dense gradients: "
+                    "build the layer with sparse=False"
+                )
+
+
+def _plain_step(
+    parameters: list[Tensor], gradients: list[Tensor], velocities: list[Tensor], h: Local
+) -> None:
+    """The fused kernel's step, tensor by tensor, for any layout in memory."""
+    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
+        direction = gradient.add(p, alpha=h.weight_decay) if h.weight_decay else gradient
+        if velocities:
+            direction = velocities[i].mul_(h.momentum).add_(direction)
+        p.add_(direction, alpha=-h.lr)
 
 
 def dropout_layers(module: nn.Module) -> list[tuple[nn.Module, str]]:

@@ -33,7 +33,9 @@ def score(
     module.eval()
     everything = np.concatenate(rows) if rows else np.empty(0, np.int64)
     sums = np.empty((3, len(everything)))
-    with torch.inference_mode():
+    # Not `inference_mode`: what a model keeps from here for later (a table of positions, say) could then
+    # not be used in training.
+    with torch.no_grad():
         for begin in range(0, len(everything), BATCH):
             x, y = view.gather(everything[begin : begin + BATCH])
             if channels_last:

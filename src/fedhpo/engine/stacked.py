@@ -7,6 +7,7 @@ weight zero, and leave the stack when they have taken all their steps.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedhpo.engine import Vector
+from fedhpo.engine.built import mixes
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import dropout_layers, drops_out
+from fedhpo.engine.local import dropout_layers, drops_out, train
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
 from fedhpo.engine.score import ClientScores, per_client
+from fedhpo.engine.tensors import hooked
 
 #: Models of at most this many parameters are stacked on a CPU; with larger ones the weights of a
 #: stack fall out of the cache, and a lean loop is faster.
@@ -44,7 +47,8 @@ def can_stack(
 
     Recurrent layers do not stack; layers that drop out, or keep statistics of a batch, would mix the
     runs; the mean over a batch of texts is over tokens, not samples. What else cannot be done (random
-    numbers, parameters that the loss does not depend on) shows when a pair is tried on a few samples.
+    numbers, parameters that the loss does not depend on, outputs or losses that depend on the rest of the
+    batch) shows when a pair is tried on a few samples, and compared with the lean loop.
     """
     if (
         not model.parameters
@@ -53,16 +57,52 @@ def can_stack(
         or drops_out(model.module, None)
         or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
         or any(True for _ in model.module.buffers())
+        or hooked(model.module)
         or (y.ndim > 1 and not y.is_floating_point())
     ):
         return False
-    pair = Stack(model, torch.from_numpy(np.stack([model.vector()] * 2)), loss)
     try:
-        pair.train([StackedRun(x, y, Local(), np.random.default_rng(0)) for _ in range(2)])
-        pair.score([x, x], [y, y])
+        # In a copy: code that `vmap` cannot take may leave anything behind.
+        trial = FlatModel(copy.deepcopy(model.module))
+        mixed = any(mixes(trial.module, x, y, loss, training) for training in (True, False))
+        trial.load(model.vector())
+        return not mixed and _equals_lean(trial, x, y, loss)
     except Exception:
         return False
+
+
+def _equals_lean(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> bool:
+    """Whether a step of a pair, one of them padded, and its scores are those of each alone."""
+    start, half = torch.from_numpy(model.vector()), len(x) // 2
+    device = model.parameters[0].device
+    parts = [(x, y), (x[half:], y[half:])]
+    h = Local(lr=1.0, weight_decay=0.1, batch_size=len(x))
+    pair = Stack(model, start.repeat(2, 1).to(device), loss)
+    scores = pair.score(*map(list, zip(*parts, strict=True)))
+    pair.train([StackedRun(*part, h, np.random.default_rng(0)) for part in parts])
+    sizes = [p.numel() for p in model.parameters]
+    for row, part in enumerate(parts):
+        model.load(start.numpy())
+        with torch.no_grad():
+            sums = torch.stack(sample_sums(model.module.eval()(part[0]), part[1], loss)).double()
+        own = float(sums[0].sum() / sums[2].sum())
+        if not abs(scores.loss[row] - own) <= 1e-3 * abs(own) + 1e-5:
+            return False
+        train(model, *part, h, np.random.default_rng(0), loss)
+        lean = torch.from_numpy(model.vector())
+        most = float((lean - start).abs().max())
+        for a, b, first in zip(
+            pair.weights[row].cpu().split(sizes), lean.split(sizes), start.split(sizes), strict=True
+        ):
+            # A gradient that is zero but for rounding is measured by the others.
+            allowed = 1e-3 * _largest(b - first) + 1e-5 * most + 1e-6 * _largest(first)
+            if not _largest(a - b) <= allowed:
+                return False
     return True
+
+
+def _largest(tensor: Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
 
 
 def largest_batch(module: nn.Module, x: Tensor) -> float:

@@ -13,6 +13,7 @@ from torch import nn
 from fedhpo.config import Config
 from fedhpo.data import distances
 from fedhpo.engine import Vector, flat
+from fedhpo.engine.built import ROWS
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.gather import Gathering
@@ -84,7 +85,7 @@ class _Models:
         largest = 0.0
         if self._stacking and self._setup.train is None:
             executor = Executor(self._setup)
-            x, y = executor.view.gather(self._setup.data.train.indices[:2])
+            x, y = executor.view.gather(self._setup.data.train.indices[:ROWS])
             built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
             if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
                 largest = math.inf if on_gpu else largest_batch(built.module, x)

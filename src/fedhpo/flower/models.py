@@ -61,8 +61,4 @@ class TorchModel:
 
 def layout_of(model: FlatModel) -> Layout:
     """The layout of a torch model's flat vector."""
-    parameters = dict(model.module.named_parameters())
-    frozen = {name: p for name, p in parameters.items() if not p.requires_grad}
-    buffers = {name: b for name, b in model.module.named_buffers() if b.is_floating_point()}
-    tensors = {**model.trainable, **frozen, **buffers}
-    return Layout({name: tuple(t.shape) for name, t in tensors.items()}, model.trainable_size)
+    return Layout(model.shapes, model.trainable_size)
