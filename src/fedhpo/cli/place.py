@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from fedhpo.errors import InputError
-from fedhpo.run.canonical import canonical
-from fedhpo.run.record import Record
-from fedhpo.run.run import RECORD
 from fedhpo.study import Study
+from fedhpo.study.recorded import recorded_study
 
 
 def place(study: Study, runs: Path, name: str) -> tuple[Path, str]:
@@ -23,18 +19,6 @@ def place(study: Study, runs: Path, name: str) -> tuple[Path, str]:
         found = recorded_study(path)
         if found is None:
             return path, ""
-        if found["study"] == json.loads(canonical(study.to_dict())):
-            return path, found["status"]
+        if found.holds(study):
+            return path, found.status
         number += 1
-
-
-def recorded_study(path: Path) -> dict[str, Any] | None:
-    """What was asked of the run at `path`, and its `status`; None if none was begun there."""
-    if not (path / RECORD).is_file():
-        return None
-    record = Record(path / RECORD, read_only=True)
-    try:
-        asked = record.get("study")
-        return None if asked is None else {**asked, "status": record.get("status", "stopped")}
-    finally:
-        record.close()
