@@ -22,7 +22,11 @@ PROXY: dict[str, Any] = {"name": "order_cases:clients", "seed": 1, "rows": 80, "
 #: Settings of each method that make it small, and sections beside `[method]`.
 SMALL: dict[str, dict[str, Any]] = {
     "random": {"trials": 4, "side_by_side": 2},
-    "grid": {"trials": 5, "points": {"server.lr": 1, "client.momentum": 2, "client.lr": 2}, "side_by_side": 2},
+    "grid": {
+        "trials": 5,
+        "points": {"server.lr": 1, "client.momentum": 2, "client.lr": 2},
+        "side_by_side": 2,
+    },
     "sha": {"trials": 4, "rate": 2},
     "tpe": {"trials": 5, "startup": 2},
     "gp": {"trials": 5, "startup": 2},
@@ -30,7 +34,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "bohb": {"unit": 1, "rate": 2, "random_share": 0.0},
     "fedex": {"arms": 4, "trials": 3, "rate": 3},
     "fedpop": {"population": 3},
-    "fedtune": {"quantities": [50], "indices": [0.2, 0.8], "clients": 2, "length": 1, "steps": 4, "patience": 0},
+    "fedtune": {
+        "quantities": [50],
+        "indices": [0.2, 0.8],
+        "clients": 2,
+        "length": 1,
+        "steps": 4,
+        "patience": 0,
+    },
     "flora": {"local_rounds": 1, "configs": 4, "refine": 1, "diagnose": False, "regressor": "gp"},
     "proxy": {"name": "tpe", "trials": 5, "startup": 2},
 }
@@ -58,7 +69,9 @@ def study_of(method: str) -> dict[str, Any]:
         "budget": {"rounds": 3, "total": TOTALS.get(method, 20), "cohort": 3, "baseline": True},
     }
     if method == "proxy":
-        return given | {"proxy": {"data": PROXY, "method": SMALL[method], "budget": {"rounds": 2, "total": 10}}}
+        return given | {
+            "proxy": {"data": PROXY, "method": SMALL[method], "budget": {"rounds": 2, "total": 10}}
+        }
     if method == "fedtune":
         given["proxy"] = {"data": PROXY}
     return given | {"method": {"name": method, **SMALL[method]}}

@@ -4,12 +4,12 @@ import datetime
 import json
 import math
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from order_cases import SMALL, SPACE, as_toml, shuffled, study_of
 
 import fedhpo as fh
 from fedhpo.errors import InputError
@@ -21,9 +21,6 @@ from fedhpo.study import Study
 from fedhpo.study.plain import plain
 from fedhpo.tables import table_configs
 from fedhpo.testing import ToyFederation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from order_cases import SMALL, SPACE, as_toml, shuffled, study_of  # noqa: E402
 
 #: Conditions with two parents, fixed values, all scopes: names in no alphabetical order.
 CONDITIONAL: dict[str, Any] = {
@@ -123,8 +120,8 @@ def test_a_config_is_written_in_one_order() -> None:
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (datetime.date(2024, 5, 1), "data.x = 2024-05-01: must not be a date"),
-        (datetime.time(8, 30), "data.x = 08:30:00: must not be a date"),
+        (datetime.date(2024, 5, 1), "data.x = 2024-05-01: must be no date"),
+        (datetime.time(8, 30), "data.x = 08:30:00: must be no date"),
         (math.nan, "data.x = nan: must be finite"),
         (-math.inf, "data.x = -inf: must be finite"),
         ([1, {"y": [math.inf]}], r"data.x\[1\].y\[0\] = inf: must be finite"),

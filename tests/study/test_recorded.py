@@ -2,18 +2,15 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from order_cases import as_toml, study_of
 
 import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.study import Study
 from fedhpo.study.recorded import recorded_study
 from fedhpo.testing import ToyFederation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from order_cases import as_toml, study_of  # noqa: E402
 
 
 @pytest.fixture

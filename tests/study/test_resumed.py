@@ -1,20 +1,17 @@
-"""A run that was cut ends as though it had not been: every method, continued by `tune`, by `resume`, by both."""
+"""A run that was cut ends like the uncut one: every method, continued by `tune`, by `resume`, by both."""
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from order_cases import SMALL, as_toml, study_of
 
 from fedhpo.cli import main
 from fedhpo.methods import METHODS
 from fedhpo.run.record import Record
-
-sys.path.insert(0, str(Path(__file__).parent))
-from order_cases import SMALL, as_toml, study_of  # noqa: E402
 
 #: Who carries on after each of the three cuts.
 CARRIERS = {

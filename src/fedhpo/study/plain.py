@@ -26,7 +26,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> plain({"data": {"since": datetime.date(2024, 1, 1)}})
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: data.since = 2024-01-01: must not be a date or a time; write it as a string, in quotes
+    fedhpo.errors.InputError: data.since = 2024-01-01: must be no date or time; write it as a string in quotes
     """
     found: dict[str, Any] = _plain(given, "", 0)
     return found
@@ -39,11 +39,13 @@ def _plain(value: Any, where: str, depth: int) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise InputError(f"{where or 'study'}: a key must be a string, found {shown(key)}")
-        return {key: _plain(value[key], f"{where}.{key}" if where else key, depth + 1) for key in sorted(value)}
+        return {
+            key: _plain(value[key], f"{where}.{key}" if where else key, depth + 1) for key in sorted(value)
+        }
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, datetime.date | datetime.time):
-        raise InputError(f"{where} = {value}: must not be a date or a time; write it as a string, in quotes")
+        raise InputError(f"{where} = {value}: must be no date or time; write it as a string in quotes")
     if isinstance(value, int) and value.bit_length() > _BITS:
         raise InputError(f"{where}: the whole number is too large: at most 300 digits are allowed")
     return frozen_value(where, value)
