@@ -42,7 +42,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "steps": 4,
         "patience": 0,
     },
-    "flora": {"local_rounds": 1, "configs": 4, "refine": 1, "diagnose": False, "regressor": "gp"},
+    "flora": {"local_rounds": 1, "configs": 4, "diagnose": False, "regressor": "gp"},
     "proxy": {"name": "tpe", "trials": 5, "startup": 2},
 }
 TOTALS = {"hyperband": 24, "bohb": 24}
