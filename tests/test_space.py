@@ -24,7 +24,7 @@ learners = Space(
 
 
 def test_names_and_order():
-    assert learners.names == ("client.C", "client.epochs", "client.decay", "model.algorithm")
+    assert learners.names == ("client.C", "client.decay", "client.epochs", "model.algorithm")
     assert learners.dimensions == 4
     assert learners.fixed == {"client.seed": 7}
     assert learners.hyperparameters["client.epochs"].count == 3
@@ -67,7 +67,7 @@ def test_inactive_coordinates_are_one_half():
     unit = learners.to_unit(learners.default())
     assert unit == pytest.approx([0.5, 0.5, 0.5, 1 / 6])
     mlp = learners.complete({"model": {"algorithm": "mlp"}, "client": {"epochs": 3, "decay": 0.5}})
-    assert learners.to_unit(mlp) == pytest.approx([0.5, 5 / 6, 0.25, 0.5])
+    assert learners.to_unit(mlp) == pytest.approx([0.5, 0.25, 5 / 6, 0.5])
 
 
 def test_grid_by_hand():
@@ -226,7 +226,7 @@ def test_subspace():
     config = learners.complete({"model": {"algorithm": "mlp"}})
     client = learners.subspace(["client"], config)
     # C needs the svm: its parent is fixed, so it stays and is never active.
-    assert client.names == ("client.C", "client.epochs", "client.decay")
+    assert client.names == ("client.C", "client.decay", "client.epochs")
     assert client.fixed == {"client.seed": 7, "model.algorithm": "mlp"}
     assert client.default() == config
     assert learners.subspace(["model"]) == Space(model=learners.scope("model"))
@@ -255,7 +255,8 @@ def test_spaces_are_values():
     assert hash(again) == hash(learners)
     assert pickle.loads(pickle.dumps(learners)) == learners
     reordered = Space(client=dict(reversed(learners.scope("client").items())), model=learners.scope("model"))
-    assert reordered != learners
+    assert reordered == learners
+    assert repr(reordered) == repr(learners)
     names = {"Space": Space, "Float": Float, "Int": Int, "Ordinal": Ordinal, "Choice": Choice}
     assert eval(repr(learners), names) == learners
 

@@ -6,7 +6,7 @@
 >>> config == Config.from_dict(config.to_dict())
 True
 >>> print(config)
-client(lr=0.1, batch_size=32) server(lr=1)
+client(batch_size=32, lr=0.1) server(lr=1)
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ class Config:
 
     Values are `None`, `bool`, `int`, finite `float`, `str` or tuples of these. NumPy scalars become
     plain Python numbers and lists become tuples, so equal configs are equal on every machine and
-    after any number of trips through JSON.
+    after any number of trips through JSON. Names are in alphabetical order in each scope, in whichever
+    order they are given: what is printed, written or iterated over does not depend on it.
+
+    >>> Config(client={"momentum": 0.9, "lr": 0.1})
+    Config(client={'lr': 0.1, 'momentum': 0.9})
     """
 
     client: Mapping[str, Any] = field(default_factory=Frozen)
@@ -98,7 +102,7 @@ class Config:
         """Both configs in one; where both hold a name, `other` wins.
 
         >>> Config(client={"lr": 0.1, "epochs": 2}).merge(Config(client={"lr": 0.2}))
-        Config(client={'lr': 0.2, 'epochs': 2})
+        Config(client={'epochs': 2, 'lr': 0.2})
         """
         return Config(**{scope: {**getattr(self, scope), **getattr(other, scope)} for scope in SCOPES})
 
@@ -180,7 +184,7 @@ def _frozen_scope(scope: str, values: Any) -> Frozen:
         raise InputError(f"{scope} must map names to values, found {values!r}")
     for key in values:
         check_key(scope, key)
-    return Frozen({key: frozen_value(f"{scope}.{key}", value) for key, value in values.items()})
+    return Frozen({key: frozen_value(f"{scope}.{key}", values[key]) for key in sorted(values)})
 
 
 def _thawed(value: Any) -> Any:

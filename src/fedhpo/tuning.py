@@ -52,6 +52,7 @@ def tune(
     baseline: bool = False,
     study: Mapping[str, Any] | None = None,
     study_text: str | None = None,
+    study_beside: Mapping[str, Any] | None = None,
 ) -> Result:
     """Find good hyperparameters for a federation within a budget of communication rounds.
 
@@ -168,6 +169,8 @@ def tune(
             )
         )
         search.totals, held.ledger.earlier = held.totals, held.record.earlier
+        if study_beside is not None:
+            held.record.set(beside=study_beside)
         search.federation = recorded = RecordedFederation(
             federation if privacy is None else SealedFederation(federation),
             held.record,

@@ -151,7 +151,7 @@ def test_files_that_are_none(tmp_path):
 
 def test_a_heat_map_for_each_hyperparameter():
     maps = heat_maps(TABLE)
-    assert list(maps) == ["lr", "batch_size", "kind", "score"]
+    assert list(maps) == ["batch_size", "kind", "lr", "score"]
     rate = maps["lr"]["data"][0]
     assert rate["y"] == ["0.2", "0.8"]
     assert rate["x"] == ["100", "400"]

@@ -448,9 +448,9 @@ def test_an_empty_space_is_the_learners_own():
     tables = {"data": {"name": "digits"}, "model": {"name": "hgb", "max_iter": 20}, "space": {}}
     study = Study.from_dict({**tables, "budget": {"rounds": 1, "cohort": 3}, "method": {"name": "flora"}})
     assert study.space.names == (
+        "client.l2_regularization",
         "client.learning_rate",
         "client.min_samples_leaf",
-        "client.l2_regularization",
     )
     assert dict(study.space.fixed) == {"model.max_iter": 20}
     cash = Study.from_dict({**tables, "model": {"name": "cash"}, "budget": {"rounds": 1, "cohort": 3}})

@@ -126,8 +126,8 @@ def test_a_smooth_function_is_solved_in_few_trials() -> None:
     )
 
     def value(config: object) -> float:
-        x, y, _ = space.to_unit(config)  # type: ignore[arg-type]
-        return float((x - 0.3) ** 2 + (y - 0.5) ** 2 + 0.2 * (config.server["kind"] != "b"))  # type: ignore[attr-defined]
+        epochs, lr, _ = space.to_unit(config)  # type: ignore[arg-type]
+        return float((lr - 0.3) ** 2 + (epochs - 0.5) ** 2 + 0.2 * (config.server["kind"] != "b"))  # type: ignore[attr-defined]
 
     best = min(played(GP(), space, 25, value), key=value)
     assert (best.client["epochs"], best.server["kind"]) == (5, "b")

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
-from fedhpo.cli.tune import tune
+from fedhpo.cli.tune import note, tune
 
 
 def run(options: argparse.Namespace) -> int:
     """Build the study again from the run's record, and go on."""
-    from fedhpo.cli.place import recorded_study
     from fedhpo.errors import InputError
-    from fedhpo.study import Study
+    from fedhpo.study.recorded import recorded_study
 
     path = Path(options.run)
-    asked = recorded_study(path)
-    if asked is None:
-        found = "no such directory" if not path.exists() else "no run was begun there"
-        raise InputError(f"RUN = {str(path)!r}: {found}; `fedhpo runs` lists runs")
-    if asked["study"] is None:
-        raise InputError(
-            f"RUN = {str(path)!r}: was begun from Python; call fedhpo.tune(..., run={str(path)!r}) again"
-        )
-    study = dict(asked["study"])
-    if options.total is not None:
-        study["budget"] = {**study["budget"], "total": options.total}
-    return tune(Study.from_dict(study, path=path / "study.toml"), path, options)
+    found = recorded_study(path)
+    if found is None:
+        why = "no such directory" if not path.exists() else "no run was begun there"
+        raise InputError(f"RUN = {str(path)!r}: {why}; `fedhpo runs` lists runs, `fedhpo tune` begins one")
+    if found.directory is not None and found.directory.is_dir() and found.directory != Path.cwd():
+        # Modules and relative paths that the study names mean the same as when the run was begun.
+        path = path.absolute()
+        os.chdir(found.directory)
+        note(f"working in {found.directory}, where the run was begun")
+    return tune(found.study(options.total), path, options)

@@ -84,7 +84,13 @@ def simulated_pool(
         configs += [] if drawn in configs else [drawn]
     proxies = world.proxy.federation(setting.cells, scale.simulated_clients)
     groups = [*proxies.groups, [client for group in proxies.groups for client in group]]
-    about = {"set": setting.words, "pool": scale.pool, "rounds": scale.simulated_rounds}
+    about = {
+        "set": setting.words,
+        "pool": scale.pool,
+        "rounds": scale.simulated_rounds,
+        # Lines name configs by their place: a journal of other configs must not be read as one of these.
+        "configs": [config.to_dict() for config in configs],
+    }
     journal = Journal(path, about)
     found = {line["config"]: line["scores"] for line in journal}
     if len(found) < len(configs):

@@ -18,6 +18,11 @@ class Grid:
 
     points: int | Mapping[str, int] = 3
 
+    def __post_init__(self) -> None:
+        # In one order, because a run is known by its settings as text.
+        if isinstance(self.points, Mapping):
+            object.__setattr__(self, "points", dict(sorted(self.points.items())))
+
     def suggest(
         self,
         space: Space,

@@ -43,6 +43,10 @@ class OptunaSampler:
     sampler: str | Callable[..., Any] = "TPESampler"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # In one order, because a run is known by its settings as text.
+        object.__setattr__(self, "options", dict(sorted(self.options.items())))
+
     def suggest(
         self,
         space: Space,

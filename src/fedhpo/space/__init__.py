@@ -6,9 +6,9 @@
 ...     server={"lr": Float(0.1, 10.0, log=True)},
 ... )
 >>> space.names
-('client.lr', 'client.batch_size', 'server.lr')
+('client.batch_size', 'client.lr', 'server.lr')
 >>> print(space.default())
-client(lr=0.01, batch_size=32, epochs=1) server(lr=1)
+client(batch_size=32, epochs=1, lr=0.01) server(lr=1)
 >>> space.contains(space.sample(np.random.default_rng(0)))
 True
 """

@@ -118,8 +118,13 @@ def flag(name: str, value: Any) -> None:
 def _frozen_when(when: Any) -> Frozen:
     if not isinstance(when, Mapping):
         raise InputError(f"when must map full names to values, found {when!r}")
+    for name in when:
+        if not isinstance(name, str):
+            raise InputError(f"when must map full names to values, found the name {name!r}")
     allowed: dict[str, tuple[Any, ...]] = {}
-    for name, values in when.items():
+    # In one order, like the names of a space: parents are visited in it.
+    for name in sorted(when):
+        values = when[name]
         listed = values if isinstance(values, (list, tuple)) else (values,)
         if not listed:
             raise InputError(f"when {name!r}: the list of values is empty")

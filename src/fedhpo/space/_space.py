@@ -33,6 +33,10 @@ class Dimension:
 class Space:
     """Named hyperparameters by scope; a bare value is fixed. Immutable.
 
+    The order is a property of the space: scopes in the order client, server, model, policy, and names in
+    alphabetical order in each, in whichever order they are given. Everything that draws or lists (samplers,
+    grids, arms, perturbations) goes by it, so that the same space is the same search.
+
     >>> from fedhpo.space import Choice, Float
     >>> space = Space(
     ...     client={"C": Float(0.1, 10, log=True, when={"model.algorithm": "svm"}), "epochs": 1},
@@ -42,6 +46,8 @@ class Space:
     Config(client={'epochs': 1}, model={'algorithm': 'forest'})
     >>> space.complete({"model": {"algorithm": "svm"}})
     Config(client={'C': 1.0, 'epochs': 1}, model={'algorithm': 'svm'})
+    >>> Space(client={"lr": Float(0, 1), "C": Float(0, 1)}).names
+    ('client.C', 'client.lr')
 
     Attributes:
         names: full names ("client.lr") of the hyperparameters, the order of the unit cube
@@ -63,8 +69,11 @@ class Space:
         for scope, values in zip(SCOPES, (client, server, model, policy), strict=True):
             if values is not None and not isinstance(values, Mapping):
                 raise InputError(f"{scope} must map names to hyperparameters or values, found {values!r}")
-            for key, value in (values or {}).items():
+            given = values or {}
+            for key in given:
                 check_key(scope, key)
+            for key in sorted(given):
+                value = given[key]
                 name = f"{scope}.{key}"
                 self._places.append((scope, key, name))
                 if isinstance(value, Hyperparameter):
@@ -150,7 +159,7 @@ class Space:
 
         >>> from fedhpo.space import Float
         >>> Space(client={"lr": Float(0, 1), "epochs": 2}).build(lambda dimension: 0.25)
-        Config(client={'lr': 0.25, 'epochs': 2})
+        Config(client={'epochs': 2, 'lr': 0.25})
         """
         values = dict(self.fixed)
         for dimension in self.plan:
@@ -184,7 +193,7 @@ class Space:
         >>> from fedhpo.space import Float, Int
         >>> space = Space(client={"lr": Float(0.01, 1, log=True), "epochs": Int(1, 2)})
         >>> [tuple(config.client.values()) for config in space.grid(3)]
-        [(0.01, 1), (0.01, 2), (0.1, 1), (0.1, 2), (1.0, 1), (1.0, 2)]
+        [(1, 0.01), (1, 0.1), (1, 1.0), (2, 0.01), (2, 0.1), (2, 1.0)]
         """
         return _grid.grid(self, points)
 
@@ -369,7 +378,7 @@ class Space:
         decides instead of these rules.
 
         >>> Space.from_dict({"client": {"lr": {"low": 1e-4, "high": 1.0, "log": True}, "epochs": 1}})
-        Space(client={'lr': Float(0.0001, 1.0, log=True), 'epochs': 1})
+        Space(client={'epochs': 1, 'lr': Float(0.0001, 1.0, log=True)})
         """
         return cls(**_form.read(data, path))
 
@@ -378,7 +387,6 @@ class Space:
         return _form.write({scope: self.scope(scope) for scope in SCOPES})
 
     def __eq__(self, other: object) -> bool:
-        # The order of names is part of the space: it is the order of the unit cube.
         if not isinstance(other, Space):
             return NotImplemented
         return self._key() == other._key()

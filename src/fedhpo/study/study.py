@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -21,6 +22,7 @@ from fedhpo.study.checks import check_clients, check_data, check_model, check_sp
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.objects import call_own, import_object, is_own
+from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.words import shown
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from fedhpo.data import FederatedData
     from fedhpo.federation.protocol import Federation
     from fedhpo.result import Result
+
+
+#: Keys that change no search.
+_BESIDE = ("name", "flower")
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class Study:
         """Check a study given as tables; `path` leads the error messages."""
         where = f"{path}: " if path else ""
         try:
+            given = plain(given)
             file = StudyFile(**given)
             study = cls(given, file, text, Path(path) if path else None)
             study._check()
@@ -106,9 +113,18 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """The study as given, JSON-able, without what changes no search: name, time limit, [flower]."""
-        given = {key: value for key, value in self.given.items() if key not in ("name", "flower")}
+        given = {key: value for key, value in self.given.items() if key not in _BESIDE}
         given["budget"] = {key: value for key, value in given["budget"].items() if key != "timeout"}
         return given
+
+    def beside(self, federation: Federation | None = None) -> dict[str, Any]:
+        """What `to_dict` leaves out, and where it runs: kept in the record to go on in the same way."""
+        return {
+            "tables": {key: value for key, value in self.given.items() if key in _BESIDE},
+            "budget": {key: value for key, value in self.given["budget"].items() if key == "timeout"},
+            "directory": os.getcwd(),
+            "federation": None if federation is None else type(federation).__name__,
+        }
 
     def with_seed(self, seed: int) -> Study:
         """The same study with another seed; its text says so."""
@@ -357,6 +373,7 @@ class Study:
                     baseline=budget.baseline,
                     study=self.to_dict(),
                     study_text=self.text,
+                    study_beside=self.beside(federation),
                 )
             except InputError as error:
                 if run is not None and str(run) in str(error):  # it is about the run, not the study
