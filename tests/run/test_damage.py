@@ -152,7 +152,8 @@ def test_no_damage_changes_the_result(runs, tmp_path, kind, damage, times):
             found.append(outcome(path, whole))
             shutil.rmtree(path)
     assert "same" in found
-    assert set(found) != {"same"}
+    if kind != "killed":  # there most of the record lies in the log, whose end may be lost: it is run again
+        assert set(found) != {"same"}
 
 
 @pytest.mark.parametrize("kind", ["finished", "stopped", "killed"])

@@ -11,14 +11,13 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from fedhpo.federation.protocol import TrialState
-from fedhpo.run.digests import digest
 
 
-def write_state(path: Path, state: TrialState) -> tuple[int, str]:
-    """Write aside, force to disk, rename: the file is whole or not there. Returns its size and digest."""
+def write_state(path: Path, state: TrialState) -> bytes:
+    """Write aside, force to disk, rename: the file is whole or not there. Returns what it holds."""
     aside = path.with_name(path.name + ".part")
     arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
-    data = save(arrays, metadata={"facts": json.dumps(dict(state.facts))})
+    data: bytes = save(arrays, metadata={"facts": json.dumps(dict(state.facts))})
     with aside.open("wb") as file:
         file.write(data)
         file.flush()
@@ -29,7 +28,7 @@ def write_state(path: Path, state: TrialState) -> tuple[int, str]:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return len(data), digest(data).hex()
+    return data
 
 
 def read_state(path: Path) -> TrialState:

@@ -25,7 +25,8 @@ class Checkpoints:
         try:
             with trouble_at(path, "cannot write the checkpoint"):
                 self.directory.mkdir(exist_ok=True)
-                return StateFile(name, *write_state(path, state))
+                data = write_state(path, state)
+                return StateFile(name, len(data), digest(data).hex())
         except BaseException:
             # What lies around half-written would keep a full disk full.
             path.with_name(name + ".part").unlink(missing_ok=True)
