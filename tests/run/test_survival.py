@@ -243,6 +243,7 @@ def test_a_read_only_disk_is_a_clear_error(small_disk):
 
 
 def test_a_read_only_disk_can_be_read(small_disk):
+    subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
     main(small_disk / "run")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with open_read(small_disk / "run") as run:
