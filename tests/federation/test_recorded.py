@@ -343,7 +343,7 @@ def test_a_missing_checkpoint_file_means_running_again(tmp_path):
     first = session(tmp_path / "run", ToyFederation(), whole)
     (tmp_path / "run" / "checkpoints" / "trial-1-event-6.safetensors").unlink()
     inner = Counting()
-    with pytest.warns(UserWarning, match="is missing: its rounds are run again"):
+    with pytest.warns(UserWarning, match=r"trial-1-event-6.safetensors is missing: .* are run again"):
         assert session(tmp_path / "run", inner, whole, share=0.0) == first
     assert len(inner.trained) == 8
 
@@ -412,7 +412,7 @@ def test_many_clients_go_into_a_call_as_a_digest(tmp_path):
     everyone = np.arange(100_000)
     session(tmp_path / "run", ToyFederation(100_000), ask(everyone))
     with open_read(tmp_path / "run") as run:
-        assert len(run.record._event(2).call) < 200
+        assert len(list(run.record.events())[1].call) < 200
     assert session(tmp_path / "run", ToyFederation(100_000), ask(everyone))[0] == everyone.tolist()
     with pytest.raises(ReplayError, match=r"clients\.digest"):
         session(tmp_path / "run", ToyFederation(100_000), ask(everyone[::-1]))

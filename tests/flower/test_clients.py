@@ -8,6 +8,7 @@ from fedhpo.federation.protocol import Status, Work
 from fedhpo.flower import FlowerFederation, InProcessGrid
 from fedhpo.flower.arrays import Rejected
 from fedhpo.flower.clients import Clients, Hello
+from fedhpo.run import DamageError
 
 ROWS = {"train": 5, "validation": 2, "test": 0}
 
@@ -63,7 +64,7 @@ def test_clients_are_written_down_and_read_again(tmp_path):
     assert again.admit(70, Hello(None, "b", ROWS)) == ""
     assert again.nodes == {1: 70}
     (tmp_path / "bad.json").write_text('{"by": "name"}')
-    with pytest.raises(InputError, match=r"bad\.json"):
+    with pytest.raises(DamageError, match=r"bad\.json is damaged: .*; restore it from a copy"):
         Clients.load(tmp_path / "bad.json", 100)
 
 

@@ -22,7 +22,7 @@ from fedhpo.testing import ToyFederation
 TRIALS, ROUNDS = 6, 24
 
 
-def method(federation, *, rounds=ROUNDS, factor=1.0):
+def method(federation, *, rounds=ROUNDS, factor=1.0, seed=100, first="round"):
     """Trains, exchanges and stops trials; returns something that depends on all of it."""
     generator = np.random.default_rng(7)
 
@@ -33,7 +33,9 @@ def method(federation, *, rounds=ROUNDS, factor=1.0):
     trials = list(range(TRIALS))
     seen = []
     for trial in trials:
-        federation.start(trial, {"width": 2}, seed=100 + trial)
+        federation.start(trial, {"width": 2}, seed=seed + trial)
+    if first == "evaluate":
+        federation.evaluate(trials, [0])
     for number in range(rounds):
         cohorts = [generator.choice(20, 5, replace=False).tolist() for _ in trials]
         works = [Work(t, c, configs[t], {"lr": 0.5}) for t, c in zip(trials, cohorts, strict=True)]

@@ -14,7 +14,7 @@ import fedhpo.run.run as run_module
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Work
 from fedhpo.federation.recorded import RecordedFederation
-from fedhpo.run import Record, Run, RunError, list_runs, open_read
+from fedhpo.run import DamageError, Record, Run, RunError, list_runs, open_read
 from fedhpo.testing import ToyFederation
 
 
@@ -109,7 +109,7 @@ def test_a_begin_cut_short_counts_as_not_begun(tmp_path):
 def test_a_damaged_record_is_a_clear_error(tmp_path):
     begun(tmp_path / "run").close()
     (tmp_path / "run" / "record.sqlite").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(RunError, match=r"cannot open the record .*run.*: file is not a database"):
+    with pytest.raises(RunError, match=r"record.sqlite is damaged: file is not a database; restore"):
         begun(tmp_path / "run")
     with pytest.raises(RunError, match="file is not a database"):
         open_read(tmp_path / "run")
@@ -127,9 +127,9 @@ def test_a_damaged_event_is_named(tmp_path):
     main(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run" / "record.sqlite") as database:
         database.execute("UPDATE events SET result = x'0100' WHERE kind = 'round'")
-    with pytest.raises(RunError, match=r"is damaged: event \d+"):
+    with pytest.raises(DamageError, match=r"is damaged: event \d+ is not as it was written"):
         main(tmp_path / "run")
-    with pytest.raises(RunError, match=r"is damaged: event \d+"):
+    with pytest.raises(DamageError, match=r"is damaged: event \d+ is not as it was written"):
         open_read(tmp_path / "run").history()
 
 
@@ -204,9 +204,12 @@ def test_runs_are_listed_the_damaged_ones_too(tmp_path):
     begun(tmp_path / "c").close()
     (tmp_path / "c" / "record.sqlite").write_bytes(b"gone" * 500)
     (tmp_path / "notes").mkdir()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "record.sqlite").touch()
     found = list_runs(tmp_path)
     assert [(facts["name"], facts["status"]) for facts in found] == [
         ("c", "damaged"),
+        ("d", "not begun"),
         ("b", "finished"),
         ("a", "stopped"),
     ]

@@ -17,11 +17,24 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.run)
     found = recorded_study(path)
     if found is None:
-        why = "no such directory" if not path.exists() else "no run was begun there"
-        raise InputError(f"RUN = {str(path)!r}: {why}; `fedhpo runs` lists runs, `fedhpo tune` begins one")
+        raise InputError(f"RUN = {str(path)!r}: {_not_begun(path)}")
     if found.directory is not None and found.directory.is_dir() and found.directory != Path.cwd():
         # Modules and relative paths that the study names mean the same as when the run was begun.
         path = path.absolute()
         os.chdir(found.directory)
         note(f"working in {found.directory}, where the run was begun")
     return tune(found.study(options.total), path, options)
+
+
+def _not_begun(path: Path) -> str:
+    """Why there is nothing to go on with, and what to do instead."""
+    if not path.exists():
+        return "no such directory; `fedhpo runs` lists runs"
+    study = path / "study.toml"
+    if not study.is_file():
+        return "no run was begun there; `fedhpo runs` lists runs, `fedhpo tune` begins one"
+    name = path.resolve().name
+    return (
+        "nothing was begun there, the run was stopped too early; begin it with: "
+        f"fedhpo tune {study} --name {name} --runs {path.parent}"
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.tune import note
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,6 +28,9 @@ def run(options: argparse.Namespace) -> int:
     elif found:
         own = any(facts.get("baseline_rounds") for facts in found)
         print(Table([_row(facts, own) for facts in found]))
+        for facts in found:
+            if facts.get("reason"):
+                note(facts["reason"])
     else:
         print(f"no runs in {directory}")
     return OK
@@ -40,12 +44,19 @@ def _rounds(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(path: Path) -> dict[str, Any]:
-    """Of a finished run: the winner's score, whether it is an improvement, and the rounds it says."""
+    """Of a finished run: the winner's score, whether it is an improvement, and the rounds it says.
+
+    Where the file of the result is damaged: why these are not known.
+    """
+    from fedhpo.errors import FedhpoError
     from fedhpo.report.words import rounds_of
+    from fedhpo.run import DamageError, open_read
     from fedhpo.verdict import verdict_of
 
+    nothing: dict[str, Any] = {"metric": None, "score": None, "verdict": None}
     try:
-        result = json.loads((path / "result.json").read_text(encoding="utf-8"))
+        with open_read(path) as run:
+            result: Any = run.result()
         searched, own = rounds_of(result["cost"])
         return {
             "metric": result["objective"]["metric"],
@@ -54,8 +65,10 @@ def _result(path: Path) -> dict[str, Any]:
             "rounds": searched,
             "baseline_rounds": own,
         }
-    except (OSError, ValueError, TypeError, KeyError):
-        return {"metric": None, "score": None, "verdict": None}
+    except DamageError as error:
+        return nothing | {"reason": str(error)}
+    except (FedhpoError, TypeError, KeyError):  # not finished, or a run of another kind
+        return nothing
 
 
 def _row(facts: Mapping[str, Any], own: bool) -> dict[str, Any]:
@@ -69,6 +82,10 @@ def _row(facts: Mapping[str, Any], own: bool) -> dict[str, Any]:
         "metric": facts["metric"],
         "gain": facts["verdict"],
         "minutes": round(facts.get("active_seconds", 0.0) / 60, 1),
-        "begun": time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["created"])),
+        "begun": _time(facts["created"]),
     }
     return row if own else {name: value for name, value in row.items() if name != "for your config"}
+
+
+def _time(created: float | None) -> str | None:
+    return None if created is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(created))

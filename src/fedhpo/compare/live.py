@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from fedhpo.compare.comparison import Comparison, Incumbents
 from fedhpo.compare.methods import with_method
 from fedhpo.errors import Terminated
 from fedhpo.run import RunError
+from fedhpo.run.digests import read_sealed, write_sealed
 from fedhpo.search import Event, Search, Trial
 from fedhpo.study import Study
 from fedhpo.verdict import verdict_of
@@ -74,7 +74,8 @@ class _Trace:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._truths: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
+        remedy = f"delete it and {path.name.split('.')[0]} beside it: both are then made again"
+        self._truths: dict[str, float] = read_sealed(path, remedy)["truths"] if path.is_file() else {}
         self.incumbents: list[tuple[int, float]] = []
 
     def __call__(self, event: Event) -> None:
@@ -99,7 +100,7 @@ class _Trace:
             if known is None:
                 return None
             self._truths[key] = known
-            self._path.write_text(json.dumps(self._truths))
+            write_sealed(self._path, {"truths": self._truths})
         return self._truths[key]
 
     def _seen(self, search: Search, leader: Trial) -> float | None:

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load, save
 
 from fedhpo.federation.protocol import TrialState
 
 
-def write_state(path: Path, state: TrialState) -> None:
-    """Write aside, force to disk, rename: the file is whole or not there."""
+def write_state(path: Path, state: TrialState) -> bytes:
+    """Write aside, force to disk, rename: the file is whole or not there. Returns what it holds."""
     aside = path.with_name(path.name + ".part")
     arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
-    save_file(arrays, str(aside), metadata={"facts": json.dumps(dict(state.facts))})
-    descriptor = os.open(aside, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    data: bytes = save(arrays, metadata={"facts": json.dumps(dict(state.facts))})
+    with aside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(aside, path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+    return data
 
 
 def read_state(path: Path) -> TrialState:
     """The state that `write_state` wrote."""
-    with safe_open(str(path), framework="numpy") as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return TrialState(arrays, json.loads(file.metadata()["facts"]))
+    return parse_state(path.read_bytes())
+
+
+def parse_state(data: bytes) -> TrialState:
+    """The state in a file's content."""
+    arrays = load(data)
+    (length,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + length])
+    return TrialState(arrays, json.loads(header["__metadata__"]["facts"]))

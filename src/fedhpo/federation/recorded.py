@@ -36,7 +36,7 @@ from fedhpo.federation.protocol import (
 from fedhpo.run.canonical import canonical
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
-from fedhpo.run.errors import RunError
+from fedhpo.run.errors import DamageError, RunError
 from fedhpo.run.ledger import Ledger
 from fedhpo.run.record import Event, Record, StateFile
 
@@ -100,7 +100,7 @@ class RecordedFederation(Federation):
         self.train_clients = inner.train_clients
         self.validation_clients = inner.validation_clients
         self.test_clients = inner.test_clients
-        self._repeatable = REPEATABLE in inner.capabilities
+        self._repeatable = record.repeatable = REPEATABLE in inner.capabilities
         self._checkpoints = Checkpoints(record.directory / "checkpoints")
         self._files = record.files()
         # Files of where the search ended: a larger total goes on from these.
@@ -336,7 +336,7 @@ class RecordedFederation(Federation):
         files = {trial: file for trial, file in self._files.items() if trial in self._trials}
         for trial in sorted(self._changed):
             state = self._held.get(trial) or self.inner.state(trial)
-            files[trial] = StateFile(*self._checkpoints.write(trial, event, state))
+            files[trial] = self._checkpoints.write(trial, event, state)
             self._sizes[trial] = files[trial].bytes
             size += files[trial].bytes
         self.record.charge_checkpoint(time.monotonic() - begun, size)
@@ -433,9 +433,7 @@ class RecordedFederation(Federation):
         try:
             return unpack(event.result or b"")
         except Exception as error:
-            raise RunError(
-                f"the record {self.record.path} is damaged: event {event.number}: {error}"
-            ) from error
+            raise DamageError(self.record.path, f"event {event.number}: {error}") from error
 
     def _told(self, kind: str, items: list[Any], *, replayed: bool) -> list[Any]:
         if self.on_event is not None:
@@ -451,12 +449,13 @@ class RecordedFederation(Federation):
                 self._discard(trial)
             if self.record.checkpoint:
                 if self._files.keys() != self._trials:
-                    raise RunError(
-                        f"the record {self.record.path} is damaged: its checkpoint holds the trials "
-                        f"{sorted(self._files)}, at event {self.record.checkpoint} there are {self.trials}"
+                    raise DamageError(
+                        self.record.path,
+                        f"its checkpoint holds the trials {sorted(self._files)}, at event "
+                        f"{self.record.checkpoint} there are {self.trials}",
                     )
                 for trial in self.trials:
-                    self.inner.restore(trial, self._checkpoints.read(self._files[trial].name))
+                    self.inner.restore(trial, self._checkpoints.read(self._files[trial]))
                 for work in self._submitted.values():
                     self.inner.submit(work)
                 self._changed.clear()

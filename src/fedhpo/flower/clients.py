@@ -7,8 +7,6 @@ whose node has gone is missing until a node with its partition id or name comes 
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ import numpy as np
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Ints, SplitName
 from fedhpo.flower.arrays import Rejected
+from fedhpo.run.digests import read_sealed, write_sealed
 
 SPLITS = get_args(SplitName)
 #: A partition id is a client's number: no larger than a federation can be.
@@ -152,21 +151,18 @@ class Clients:
                 for key, number in self._keys.items()
             ],
         }
-        aside = path.with_name(path.name + ".part")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        os.replace(aside, path)
+        write_sealed(path, facts)
 
     @classmethod
     def load(cls, path: Path, most_rows: int) -> Clients:
         """The clients that `save` wrote down, all of them away."""
+        facts = read_sealed(path, "restore it from a copy, or begin again in another directory")
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
             clients = cls()
             clients.by = facts["by"]
             for one in facts["clients"]:
                 clients._keys[one["key"]] = one["number"]
                 clients.hellos[one["number"]] = Hello.from_dict(one, most_rows)
-        except (OSError, ValueError, KeyError, TypeError, Rejected) as error:
+        except (ValueError, KeyError, TypeError, Rejected) as error:
             raise InputError(f"{path}: the clients of the run cannot be read: {error}") from None
         return clients

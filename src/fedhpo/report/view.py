@@ -122,14 +122,13 @@ def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
 def load_view(path: Path) -> RunView:
     """Read a run's directory."""
     with open_read(path) as run:
-        text = path / "study.toml"
         view = RunView(
             path.resolve().name,
             run.study,
             run.facts(),
             {"objective": run.study["objective"], "best": None},
             run.history(),
-            text.read_text(encoding="utf-8") if text.is_file() else "",
+            run.study_text or "",
             Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
             _scored(run),
         )

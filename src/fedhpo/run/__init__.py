@@ -1,6 +1,13 @@
 """Runs that survive: the record, the ledger, checkpoints and resume."""
 
-from fedhpo.run.errors import BudgetError, ReplayError, RunError
+from fedhpo.run.errors import (
+    BudgetError,
+    DamageError,
+    NotBegunError,
+    OtherVersionError,
+    ReplayError,
+    RunError,
+)
 from fedhpo.run.ledger import Budget, Ledger
 from fedhpo.run.record import Event, Record
 from fedhpo.run.run import Run, list_runs, open_read
@@ -8,8 +15,11 @@ from fedhpo.run.run import Run, list_runs, open_read
 __all__ = [
     "Budget",
     "BudgetError",
+    "DamageError",
     "Event",
     "Ledger",
+    "NotBegunError",
+    "OtherVersionError",
     "Record",
     "ReplayError",
     "Run",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from fedhpo.federation.checkpoint import read_state, write_state
+from fedhpo.federation.checkpoint import parse_state, write_state
 from fedhpo.federation.protocol import TrialState
-from fedhpo.run.errors import RunError, trouble_at
+from fedhpo.run.digests import digest
+from fedhpo.run.errors import DamageError, trouble_at
+from fedhpo.run.record import StateFile
 
 
 class Checkpoints:
@@ -16,35 +18,42 @@ class Checkpoints:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def write(self, trial: int, event: int, state: TrialState) -> tuple[str, int]:
-        """Put a state safely on disk; returns the file's name and its size."""
+    def write(self, trial: int, event: int, state: TrialState) -> StateFile:
+        """Put a state safely on disk; returns what the record keeps of the file."""
         name = f"trial-{trial}-event-{event}.safetensors"
         path = self.directory / name
         try:
             with trouble_at(path, "cannot write the checkpoint"):
                 self.directory.mkdir(exist_ok=True)
-                write_state(path, state)
-                return name, path.stat().st_size
+                data = write_state(path, state)
+                return StateFile(name, len(data), digest(data).hex())
         except BaseException:
             # What lies around half-written would keep a full disk full.
             path.with_name(name + ".part").unlink(missing_ok=True)
             raise
 
-    def read(self, name: str) -> TrialState:
-        """The state in a file."""
-        path = self.directory / name
-        try:
-            with trouble_at(path, "cannot read the checkpoint"):
-                return read_state(path)
-        except RunError as error:
-            raise RunError(
-                f"{error}; without this file the run trains again from the record: delete it"
-            ) from error
+    def read(self, file: StateFile) -> TrialState:
+        """The state in a file, which must be as it was written."""
+        path = self.directory / file.name
+        with trouble_at(path, "cannot read the checkpoint"):
+            data = path.read_bytes()
+            if not _is(data, file):
+                raise DamageError(path, "it is not as it was written", "open the run again")
+            return parse_state(data)
 
-    def whole(self, name: str, size: int) -> bool:
-        """Whether the file is there in full."""
-        path = self.directory / name
-        return path.is_file() and path.stat().st_size == size
+    def damaged(self, files: Iterable[StateFile]) -> dict[Path, str]:
+        """The files that are not as they were written, and what is wrong with each."""
+        found = {}
+        for file in files:
+            path = self.directory / file.name
+            try:
+                whole = _is(path.read_bytes(), file)
+            except OSError as error:
+                found[path] = "is missing" if isinstance(error, FileNotFoundError) else str(error.strerror)
+            else:
+                if not whole:
+                    found[path] = "is damaged"
+        return found
 
     def delete(self, names: Collection[str]) -> None:
         """Delete files that the record does not name any more."""
@@ -56,3 +65,7 @@ class Checkpoints:
         """Delete what an interrupted checkpoint left behind."""
         if self.directory.is_dir():
             self.delete([file.name for file in self.directory.iterdir() if file.name not in named])
+
+
+def _is(data: bytes, file: StateFile) -> bool:
+    return len(data) == file.bytes and digest(data).hex() == file.digest

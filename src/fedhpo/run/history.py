@@ -12,7 +12,7 @@ import numpy as np
 
 from fedhpo.federation.protocol import Cost, RoundReport, Scores, Status
 from fedhpo.run.codec import unpack
-from fedhpo.run.errors import RunError
+from fedhpo.run.errors import DamageError
 from fedhpo.run.record import Event, Record
 
 _REPORTED = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
@@ -38,7 +38,7 @@ def history(record: Record) -> list[dict[str, Any]]:
         try:
             found = _rows(event, rounds)
         except Exception as error:
-            raise RunError(f"the record {record.path} is damaged: event {event.number}: {error}") from error
+            raise DamageError(record.path, f"event {event.number}: {error}") from error
         spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
         rows += [{"event": event.number, **row, **spent} for row in found]
     return rows

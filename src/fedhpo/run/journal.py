@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedhpo.errors import InputError
+from fedhpo.run.digests import digest
 
 
 class Journal:
     """Lines of JSON in a file; the first says what they are about, and must be the same when it goes on.
 
-    A last line that a crash cut short is dropped. Without a path nothing is kept.
+    Each line is a pair: what it holds, and a digest of that and of the line before. A last line that a crash
+    cut short is dropped. From a damaged line on, all are dropped with a warning, to be done again. Without a
+    path nothing is kept.
     """
 
     def __init__(self, path: str | Path | None, about: Mapping[str, Any]) -> None:
         self._path = None if path is None else Path(path)
         self._lines: list[Any] = []
+        self._chain = ""
         head = json.loads(json.dumps(about))
         if self._path is None:
             return
         if self._path.is_file():
-            first, *self._lines = list(_whole_lines(self._path)) or [None]
+            first, *self._lines = _whole_lines(self._path) or [None]
             if first is not None and first != head:
                 changed = sorted(key for key in {*first, *head} if first.get(key) != head.get(key))
                 raise InputError(
@@ -32,7 +37,9 @@ class Journal:
                     "take another directory"
                 )
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._write([head, *self._lines])
+        draft = self._path.with_suffix(".tmp")
+        draft.write_text(self._text([head, *self._lines]), encoding="utf-8")
+        draft.replace(self._path)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._lines)
@@ -42,22 +49,41 @@ class Journal:
         self._lines += lines
         if self._path is not None and lines:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(line) + "\n" for line in lines))
+                file.write(self._text(lines))
                 file.flush()
                 os.fsync(file.fileno())
 
-    def _write(self, lines: Sequence[Any]) -> None:
-        assert self._path is not None
-        draft = self._path.with_suffix(".tmp")
-        draft.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        draft.replace(self._path)
+    def _text(self, lines: Sequence[Any]) -> str:
+        """The lines as they go into the file, after those before."""
+        found = []
+        for line in lines:
+            self._chain = _seal(self._chain, line)
+            found.append(json.dumps([line, self._chain]) + "\n")
+        return "".join(found)
 
 
-def _whole_lines(path: Path) -> Iterator[Any]:
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if not line.endswith("\n"):
-            return
+def _seal(before: str, line: Any) -> str:
+    return digest(f"{before} {json.dumps(line)}".encode()).hex()
+
+
+def _whole_lines(path: Path) -> list[Any]:
+    """What the lines hold, up to the first one that is not as it was written."""
+    *lines, _cut_short = path.read_bytes().split(b"\n")
+    found: list[Any] = []
+    chain = ""
+    for number, text in enumerate(lines, start=1):
         try:
-            yield json.loads(line)
-        except ValueError:
-            return
+            line, seal = json.loads(text)
+            chain = _seal(chain, line)
+            whole = seal == chain
+        except (ValueError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            warnings.warn(
+                f"{path} is damaged, or of another version: line {number} is not as it was written; it and "
+                "what follows are done again",
+                stacklevel=3,
+            )
+            break
+        found.append(line)
+    return found

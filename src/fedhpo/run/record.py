@@ -3,39 +3,48 @@
 The tables: `meta` (facts as JSON), `events` (calls and results, numbered from 1), `checkpoints`
 (which file holds which trial, as of the event `meta.checkpoint`), `stops` (when and why the run
 stopped), `sessions` (one line per process that worked on the run, and its time).
+
+Every row carries a digest, which is checked when it is read. That of an event covers the event before it,
+too; the fact `head` holds the number and digest of the last one, what all of them cost, and which facts
+there are. So nothing can be changed, left out or cut off without being noticed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedhpo.federation.protocol import Cost
 from fedhpo.run.canonical import canonical, first_difference
 from fedhpo.run.codec import expand, squeeze
-from fedhpo.run.errors import ReplayError, RunError, trouble_at
+from fedhpo.run.database import (
+    COSTS,
+    EVENT_COLUMNS,
+    TABLES,
+    check_structure,
+    connect_to_read,
+    connect_to_write,
+    create_tables,
+    tables_of,
+)
+from fedhpo.run.digests import digest, event_digest, row_digest
+from fedhpo.run.errors import DamageError, OtherVersionError, ReplayError, RunError, trouble_at
+from fedhpo.run.witness import Witness
 
 #: Raised when the tables or the payloads change.
-FORMAT = 1
+FORMAT = 2
+#: The file beside the record that knows of what must not be lost.
+WITNESS = "witness"
 
-_COSTS = [f.name for f in fields(Cost)]
-_EVENT_COLUMNS = ["number", "kind", "call", "result", *_COSTS, "epsilon", "seconds"]
-_TABLES = f"""
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, call BLOB NOT NULL, result BLOB,
-    {", ".join(f"{name} INTEGER NOT NULL" for name in _COSTS)}, epsilon REAL NOT NULL, seconds REAL NOT NULL);
-CREATE TABLE checkpoints (trial INTEGER PRIMARY KEY, file TEXT NOT NULL, bytes INTEGER NOT NULL);
-CREATE TABLE stops (event INTEGER NOT NULL, reason TEXT NOT NULL, time REAL NOT NULL);
-CREATE TABLE sessions (number INTEGER PRIMARY KEY, began REAL NOT NULL, pid INTEGER NOT NULL,
-    active REAL NOT NULL, checkpoint_seconds REAL NOT NULL, checkpoint_bytes INTEGER NOT NULL);
-"""
+_SPENT = [*COSTS, "seconds", "epsilon"]
 
 
 @dataclass(frozen=True)
@@ -49,14 +58,16 @@ class Event:
     cost: Cost = field(default_factory=Cost)
     epsilon: float = 0.0
     seconds: float = 0.0
+    digest: bytes = b""
 
 
 @dataclass(frozen=True)
 class StateFile:
-    """A checkpoint file: its name in the run's directory of checkpoints, and its size."""
+    """A checkpoint file: its name in the run's directory of checkpoints, its size and its digest."""
 
     name: str
     bytes: int
+    digest: str
 
 
 class Record:
@@ -83,59 +94,130 @@ class Record:
     >>> record.close(); folder.cleanup()
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, must_exist: bool = False) -> None:
         self.path = path
         self.directory = path.parent
         self.read_only = read_only
+        #: Whether calls can be made again; those that cannot are noted in a second file as well.
+        self.repeatable = True
+        self._witness = Witness(self.directory / WITNESS)
+        self._settled = 0
+        self._note = False  # whether the transaction holds what must not be lost
         self._waiting: list[tuple[Any, ...]] = []
+        self._ahead: Iterator[Event] | None = None
+        # The digests of the last event recorded, and of the last one that the method has seen.
+        self._chain = self._seen = self._origin = b""
         self._begun = time.monotonic()
-        self._session: int | None = None
+        self._session: tuple[Any, ...] | None = None
         with trouble_at(path, "cannot open the record"):
-            self._database = _connect_to_read(path) if read_only else _connect_to_write(path)
+            self._database = connect_to_read(path) if read_only else connect_to_write(path)
         try:
             with self._trouble("cannot read the record"):
-                self._open()
+                self._open(must_exist)
         except BaseException:
             self._database.close()
             raise
 
-    def _open(self) -> None:
-        tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables and not self.read_only:
-            with self._transaction():
-                for statement in _TABLES.split(";")[:-1]:
-                    self._database.execute(statement)
-                self._set({"format": FORMAT, "checkpoint": 0})
-        elif not {"meta", "events", "checkpoints", "stops", "sessions"} <= tables:
-            raise RunError(f"cannot read the record {self.path}: it is not a record of fedhpo")
-        form = self.get("format")
-        if form != FORMAT:
-            raise RunError(f"cannot read the record {self.path}: its format is {form}, not {FORMAT}")
+    def _open(self, must_exist: bool) -> None:
         #: Number of the last event recorded, and of the last one that the method has seen.
-        self.last: int = self._rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
-        self.position = 0
+        self.last = self.position = 0
         #: The event after which the checkpoint files were written; 0 is the very beginning.
-        self.checkpoint: int = self.get("checkpoint")
-        sums = "SELECT sum(active), sum(checkpoint_seconds), sum(checkpoint_bytes) FROM sessions"
-        active, seconds, size = self._rows(sums)[0]
-        self._active_before = active or 0.0
-        self._checkpoint_before = seconds or 0.0
-        self._bytes_before = size or 0
+        self.checkpoint = 0
+        self._keys: set[str] = set()
+        self._spent: dict[str, float] = dict.fromkeys(_SPENT, 0)
+        self._active_before, self._checkpoint_before, self._bytes_before = 0.0, 0.0, 0
         self._checkpoint_seconds, self._checkpoint_bytes = 0.0, 0
+        tables = tables_of(self._database, self.path)
+        #: Whether there is nothing at all in the file: a run that was killed before it began.
+        self.empty = not tables
+        if self.empty:
+            if must_exist:
+                raise DamageError(self.path, "it is empty")
+            if self.read_only:
+                return
+            with self._transaction():
+                create_tables(self._database)
+                self._set({"format": FORMAT, "id": secrets.token_hex(8), "checkpoint": 0})
+            self.empty = False
+        elif not set(TABLES) <= tables:
+            raise RunError(f"cannot read the record {self.path}: it is not a record of fedhpo")
+        elif not self.read_only:
+            check_structure(self._database, self.path)
+        self._load()
         if not self.read_only:
+            self._check_witness()
             with self._transaction():
                 session = self._database.execute(
-                    "INSERT INTO sessions VALUES (NULL, ?, ?, 0, 0, 0)", (time.time(), os.getpid())
-                )
-                self._session = session.lastrowid
+                    "INSERT INTO sessions VALUES (NULL, 0, 0, 0, 0, 0, x'')"
+                ).lastrowid
+                self._session = (session, time.time(), os.getpid())
+
+    def _load(self) -> None:
+        """Read the facts and see whether they belong together."""
+        columns = [row[1] for row in self._rows("PRAGMA table_info(meta)")]
+        if columns == ["key", "value"]:
+            raise self._other_version(dict(self._rows("SELECT key, value FROM meta")))
+        rows = self._rows("SELECT key, value, digest, (SELECT max(number) FROM events) FROM meta")
+        facts = {key: self._checked("meta", (key, value), seal)[1] for key, value, seal, _ in rows}
+        if facts.get("format") != str(FORMAT) and "format" in facts:
+            raise self._other_version(facts)
+        head: dict[str, Any] = json.loads(facts["head"]) if "head" in facts else {"keys": None}
+        if head["keys"] != sorted(facts):
+            raise DamageError(self.path, "facts of the run are missing")
+        if (rows[0][3] or 0) != head["events"]:
+            raise DamageError(self.path, f"it ends at event {rows[0][3] or 0}, not {head['events']}")
+        self._keys = set(facts)
+        self._origin = self._seen = digest(json.loads(facts["id"]).encode())
+        self._chain = bytes.fromhex(head["digest"]) if head["events"] else self._origin
+        self.last, self._spent = head["events"], head["spent"]
+        self.checkpoint = json.loads(facts["checkpoint"])
+        for row in self._rows("SELECT * FROM sessions"):
+            _, _, _, active, seconds, size = self._checked("sessions", row[:-1], row[-1])
+            self._active_before += active
+            self._checkpoint_before += seconds
+            self._bytes_before += size
+
+    def _other_version(self, facts: Mapping[str, str]) -> RunError:
+        try:
+            form = json.loads(facts["format"])
+            version = json.loads(facts["versions"])["fedhpo"] if "versions" in facts else None
+        except (KeyError, TypeError, ValueError) as error:
+            return DamageError(self.path, f"its format cannot be read ({error})")
+        whose = f"fedhpo {version}" if version else "another version of fedhpo"
+        install = f"pip install fedhpo=={version} to go on with it, or " if version else ""
+        return OtherVersionError(
+            f"run {self.directory} was begun with {whose} (its record has format {form}, this version writes "
+            f"{FORMAT}): {install}choose another name"
+        )
+
+    def _checked(self, table: str, row: Sequence[Any], seal: Any) -> Sequence[Any]:
+        """The row, if it is as it was written."""
+        if row_digest(table, row) != seal:
+            raise DamageError(self.path, f"a row of {table} ({str(row[0])[:40]}) is not as it was written")
+        return row
+
+    def _check_witness(self) -> None:
+        """See that nothing was lost which must not be done twice."""
+        if self._spent["epsilon"]:
+            drawn = "SELECT coalesce(max(number), 0) FROM events WHERE epsilon > 0 AND result IS NOT NULL"
+            self._settled = self._rows(drawn)[0][0]
+        self._witness.check(self.last, self._settled)
+        if self._spent["epsilon"] or (self.last and not self.get("repeatable", True)):
+            self._witness.note(self.last, self._settled)
 
     # Facts
 
     def get(self, key: str, default: Any = None) -> Any:
         """A fact of the run."""
+        if self.empty:
+            return default
         with self._trouble("cannot read the record"):
-            rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,))
-        return json.loads(rows[0][0]) if rows else default
+            rows = self._rows("SELECT key, value, digest FROM meta WHERE key = ?", (key,))
+        if not rows:
+            if key in self._keys:
+                raise DamageError(self.path, f"the fact {key!r} is gone")
+            return default
+        return json.loads(self._checked("meta", rows[0][:2], rows[0][2])[1])
 
     def set(self, **facts: Any) -> None:
         """Keep facts of the run, all of them or none."""
@@ -144,7 +226,10 @@ class Record:
 
     def _set(self, facts: Mapping[str, Any]) -> None:
         rows = [(key, canonical(value).decode()) for key, value in facts.items()]
-        self._database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        self._keys |= facts.keys()
+        self._database.executemany(
+            "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", [(*row, row_digest("meta", row)) for row in rows]
+        )
 
     # Writing
 
@@ -168,19 +253,44 @@ class Record:
         enough for calls that bring no result, since a crash before then only makes them again.
         """
         number = self.last + 1
-        row = (number, kind, squeeze(call), None if result is None else squeeze(result))
-        self._waiting.append((*row, *vars(cost or Cost()).values(), epsilon, seconds))
+        costs = [int(value) for value in vars(cost or Cost()).values()]
+        stored = squeeze(call), None if result is None else squeeze(result)
+        row = (number, kind, *stored, *costs, float(epsilon), float(seconds))
+        self._chain = self._seen = event_digest(self._chain, row)
+        self._waiting.append((*row, self._chain))
         self.last = self.position = number
+        self._charge(costs, seconds, epsilon)
+        self._note |= bool(epsilon) or not self.repeatable
         if commit:
             self._commit(number if reached else None, files)
         return number
 
     def settle(self, number: int, result: bytes, cost: Cost | None = None) -> None:
         """Give an event its result and cost, where it was recorded before they were known."""
-        columns = ", ".join(f"{name} = ?" for name in ("result", *_COSTS))
-        values = (squeeze(result), *vars(cost or Cost()).values(), number)
+        columns = ", ".join(f"{name} = ?" for name in ("result", *COSTS))
+        costs = [int(value) for value in vars(cost or Cost()).values()]
+        self._charge(costs, 0.0, 0.0)
         with self._trouble("cannot write the record"), self._transaction():
-            self._database.execute(f"UPDATE events SET {columns} WHERE number = ?", values)
+            statement = f"UPDATE events SET {columns} WHERE number = ?"
+            self._database.execute(statement, (squeeze(result), *costs, number))
+            self._chain_again(number)
+            self._note, self._settled = True, max(self._settled, number)
+
+    def _charge(self, costs: Sequence[int], seconds: float, epsilon: float) -> None:
+        for name, value in zip(_SPENT, (*costs, seconds, epsilon), strict=True):
+            self._spent[name] += value
+
+    def _chain_again(self, number: int) -> None:
+        """New digests from an event on that was given its result: it is the last one, as a rule."""
+        before = self._rows("SELECT digest FROM events WHERE number = ?", (number - 1,))
+        chain = before[0][0] if before else self._origin
+        columns = ", ".join(EVENT_COLUMNS[:-1])
+        for row in self._rows(f"SELECT {columns} FROM events WHERE number >= ? ORDER BY number", (number,)):
+            chain = event_digest(chain, row)
+            self._database.execute("UPDATE events SET digest = ? WHERE number = ?", (chain, row[0]))
+            if row[0] == self.position:
+                self._seen = chain
+        self._chain = chain
 
     def move_checkpoint(self, event: int, files: Mapping[int, StateFile]) -> None:
         """From now on a resumed run starts after `event`, with these files of all its trials."""
@@ -191,12 +301,36 @@ class Record:
 
         What the forgotten events cost stays on the account: see `earlier`.
         """
-        with self._trouble("cannot write the record"), self._transaction():
-            self._set({"earlier": _sum(self.earlier, self._sums("WHERE number > ?", (event,)))})
-            self._database.execute("DELETE FROM events WHERE number > ?", (event,))
-            self._put_files(files)
-            self._set({**facts, "checkpoint": event})
-            self.last, self.position, self.checkpoint = event, min(self.position, event), event
+        self.flush()
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in _SPENT)
+        with self._trouble("cannot read the record"):
+            lost = dict(
+                zip(
+                    _SPENT,
+                    self._rows(f"SELECT {sums} FROM events WHERE number > ?", (event,))[0],
+                    strict=True,
+                )
+            )
+            found = self._rows("SELECT digest FROM events WHERE number = ?", (event,))
+        chain = found[0][0] if found else self._origin
+        if self._witness.noted() is not None:
+            # Before the events go: a kill in between leaves more of them than are noted, which is no loss.
+            self._settled = min(self._settled, event)
+            self._witness.note(event, self._settled)
+        kept = self.last, self.position, self._seen, self._spent
+        self.last, self._spent = event, _sum(self._spent, lost, -1)
+        if self.position > event:
+            self.position, self._seen = event, chain
+        try:
+            with self._trouble("cannot write the record"), self._transaction():
+                self._chain = chain
+                self._database.execute("DELETE FROM events WHERE number > ?", (event,))
+                self._put_files(files)
+                self._set({**facts, "earlier": _sum(self.earlier, lost), "checkpoint": event})
+        except BaseException:
+            self.last, self.position, self._seen, self._spent = kept
+            raise
+        self.checkpoint = event
 
     def charge_checkpoint(self, seconds: float, size: int) -> None:
         """Count time and bytes of a checkpoint; stored with the next transaction."""
@@ -206,7 +340,8 @@ class Record:
     def stop(self, reason: str) -> None:
         """Note that the run stopped here. Not a call: a resumed run does not meet it."""
         with self._trouble("cannot write the record"), self._transaction():
-            self._database.execute("INSERT INTO stops VALUES (?, ?, ?)", (self.position, reason, time.time()))
+            row = (self.position, reason, time.time())
+            self._database.execute("INSERT INTO stops VALUES (?, ?, ?, ?)", (*row, row_digest("stops", row)))
 
     def flush(self) -> None:
         """Write down the events that wait for the next transaction."""
@@ -224,33 +359,44 @@ class Record:
 
     def _put_files(self, files: Mapping[int, StateFile]) -> None:
         self._database.execute("DELETE FROM checkpoints")
-        rows = [(trial, *astuple(file)) for trial, file in files.items()]
-        places = ", ".join("?" * (1 + len(fields(StateFile))))
-        self._database.executemany(f"INSERT INTO checkpoints VALUES ({places})", rows)
+        rows = [(trial, file.name, file.bytes, file.digest) for trial, file in files.items()]
+        sealed = [(*row, row_digest("checkpoints", row)) for row in rows]
+        self._database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", sealed)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All of it or nothing, with the events that wait and this session's time."""
+        self._ahead = None  # or its snapshot would keep the write-ahead log from being emptied
+        chain, keys = self._chain, set(self._keys)
         self._database.execute("BEGIN IMMEDIATE")
         try:
             waiting = len(self._waiting)
             if waiting:
-                places = ", ".join("?" * len(_EVENT_COLUMNS))
+                places = ", ".join("?" * len(EVENT_COLUMNS))
                 self._database.executemany(f"INSERT INTO events VALUES ({places})", self._waiting)
             yield
-            if self._session is not None:
-                times = "active = ?, checkpoint_seconds = ?, checkpoint_bytes = ?"
-                spent = (time.monotonic() - self._begun, self._checkpoint_seconds, self._checkpoint_bytes)
-                self._database.execute(
-                    f"UPDATE sessions SET {times} WHERE number = ?", (*spent, self._session)
-                )
+            self._set_head()
             self._database.execute("COMMIT")
             del self._waiting[:waiting]
         except BaseException:
+            self._chain, self._keys = chain, keys
             # On a full disk SQLite may have rolled back already; a second time is an error.
             with suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             raise
+        if self._note:
+            self._witness.note(self.last, self._settled)
+            self._note = False
+
+    def _set_head(self) -> None:
+        """What goes along with every transaction: where the events end, and how long this session took."""
+        head = {"events": self.last, "digest": self._chain.hex(), "spent": self._spent}
+        self._set({"head": head | {"keys": sorted(self._keys | {"head"})}})
+        if self._session is not None:
+            active = time.monotonic() - self._begun
+            row = (*self._session, active, self._checkpoint_seconds, self._checkpoint_bytes)
+            statement = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)"
+            self._database.execute(statement, (*row, row_digest("sessions", row)))
 
     # Reading
 
@@ -258,65 +404,93 @@ class Record:
         """The next recorded event, if it is this very call; None once the record is at its end."""
         if self.position >= self.last:
             return None
-        event = self._event(self.position + 1)
+        if self._ahead is None:
+            self._ahead = self._stream(self.position + 1, self._seen)
+        event = next(self._ahead, None)
+        if event is None:
+            raise DamageError(self.path, f"event {self.position + 1} is not there")
         if event.kind != kind:
-            raise _differs(event, "the call", repr(event.kind), repr(kind))
+            raise self._differs(event, "the call", repr(event.kind), repr(kind))
         if event.call != call:
             found = first_difference(json.loads(event.call), json.loads(call))
-            raise _differs(event, *(found or ("the call", "written otherwise", "this")))
+            raise self._differs(event, *(found or ("the call", "written otherwise", "this")))
         self.position += 1
+        self._seen = event.digest
         return event
 
-    def _event(self, number: int) -> Event:
-        with self._trouble("cannot read the record"):
-            rows = self._rows(f"SELECT {', '.join(_EVENT_COLUMNS)} FROM events WHERE number = ?", (number,))
-        if not rows:
-            raise RunError(f"the record {self.path} is damaged: event {number} is not there")
-        return self._to_event(rows[0])
-
-    def _to_event(self, row: Sequence[Any]) -> Event:
-        number, kind, call, result, *costs, epsilon, seconds = row
-        try:
-            call, result = expand(call), None if result is None else expand(result)
-        except Exception as error:
-            raise RunError(f"the record {self.path} is damaged: event {number}: {error}") from error
-        return Event(number, kind, call, result, Cost(*costs), epsilon, seconds)
+    def _differs(self, event: Event, where: str, old: str, new: str) -> ReplayError:
+        self._ahead = None  # it is one event further
+        return ReplayError(
+            f"event {event.number} ({event.kind}) differs from the record: {where} was {_short(old)}, now it "
+            f"is {_short(new)}; the method or its inputs changed since this run began: undo that, or start a "
+            "new run"
+        )
 
     def events(self) -> Iterator[Event]:
-        """All events on disk, in order."""
+        """All events on disk, in order: one query."""
+        return iter(()) if self.empty else self._stream(1, self._origin)
+
+    def _stream(self, number: int, chain: bytes) -> Iterator[Event]:
+        """The events on disk from `number` on, each checked; `chain` is the digest of the one before."""
+        columns, head = ", ".join(EVENT_COLUMNS), "(SELECT value FROM meta WHERE key = 'head')"
+        statement = f"SELECT {head}, {columns} FROM events WHERE number >= ? ORDER BY number"
+        end = None
         with self._trouble("cannot read the record"):
-            last = self._rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
-        for number in range(1, last + 1):
-            yield self._event(number)
+            for text, *row, seal in self._database.execute(statement, (number,)):
+                # Of the same snapshot: another process may write on.
+                end = end or json.loads(text)
+                event = self._to_event(row, number, chain, seal)
+                chain = seal
+                if number == end["events"] and chain.hex() != end["digest"]:
+                    raise DamageError(self.path, f"event {number} is not the last one that was written")
+                yield event
+                if number == end["events"]:
+                    return
+                number += 1
+        if end is not None:
+            raise DamageError(self.path, f"event {number} is not there")
+
+    def _to_event(self, row: Sequence[Any], expected: int, chain: bytes, seal: Any) -> Event:
+        number, kind, call, result, *costs, epsilon, seconds = row
+        if number != expected:
+            raise DamageError(self.path, f"event {expected} is not there")
+        try:
+            whole = event_digest(chain, row) == seal
+        except (TypeError, ValueError):  # not even of the right types
+            whole = False
+        if not whole:
+            raise DamageError(self.path, f"event {number} is not as it was written")
+        call, result = expand(call), None if result is None else expand(result)
+        return Event(number, kind, call, result, Cost(*costs), epsilon, seconds, seal)
 
     def files(self) -> dict[int, StateFile]:
         """The checkpoint file of each trial that was alive then."""
-        with self._trouble("cannot read the record"):
-            return {
-                t: StateFile(*file) for t, *file in self._rows("SELECT trial, file, bytes FROM checkpoints")
-            }
+        found = self._sealed("checkpoints", "trial, file, bytes, content")
+        return {trial: StateFile(*file) for trial, *file in found}
 
     def stops(self) -> list[dict[str, Any]]:
         """When and why the run stopped: after which event, the reason, the time."""
+        found = self._sealed("stops", "event, reason, time")
+        return [{"event": event, "reason": reason, "time": when} for event, reason, when in found]
+
+    def _sealed(self, table: str, columns: str) -> list[Sequence[Any]]:
+        """All rows of a table, in the order in which they were written, each checked."""
+        if self.empty:
+            return []
         with self._trouble("cannot read the record"):
-            rows = self._rows("SELECT event, reason, time FROM stops ORDER BY rowid")
-        return [{"event": event, "reason": reason, "time": when} for event, reason, when in rows]
+            rows = self._rows(f"SELECT {columns}, digest FROM {table} ORDER BY rowid")
+        return [self._checked(table, row[:-1], row[-1]) for row in rows]
 
     def spent(self) -> dict[str, float]:
-        """The sums over all events, those that were cut off too, by the names of the ledger."""
-        with self._trouble("cannot read the record"):
-            return _sum(self._sums(), self.earlier)
+        """The sums over all events on disk, those that were cut off too, by the names of the ledger."""
+        head = self.get("head")
+        return _sum(head["spent"] if head else self._spent, self.earlier)
 
     @property
     def earlier(self) -> dict[str, float]:
         """What was spent on events that were cut off when the total was raised; empty if none were."""
         found: dict[str, float] = self.get("earlier", {})
         return found
-
-    def _sums(self, where: str = "", values: Sequence[Any] = ()) -> dict[str, float]:
-        names = [*_COSTS, "seconds", "epsilon"]
-        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
-        return dict(zip(names, self._rows(f"SELECT {sums} FROM events {where}", values)[0], strict=True))
 
     @property
     def active_seconds(self) -> float:
@@ -336,9 +510,11 @@ class Record:
     def close(self) -> None:
         """Write down what waits, and let go of the file."""
         try:
+            self._ahead = None
             self.flush()
         finally:
             self._database.close()
+            self._witness.close()
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._database.execute(statement, values).fetchall()
@@ -349,63 +525,9 @@ class Record:
             yield
 
 
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-
-
-def _differs(event: Event, where: str, old: str, new: str) -> ReplayError:
-    return ReplayError(
-        f"event {event.number} ({event.kind}) differs from the record: {where} was {_short(old)}, now it is "
-        f"{_short(new)}; the method or its inputs changed since this run began: undo that, or start a new run"
-    )
+def _sum(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -> dict[str, float]:
+    return {name: one.get(name, 0) + sign * other.get(name, 0) for name in _SPENT}
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _connect_to_write(path: Path) -> sqlite3.Connection:
-    database = _connect(path)
-    try:
-        if not _can_wal(database):  # memory cannot be shared here, as on network file systems
-            database.close()
-            database = _connect(path)
-            # A record that is in WAL mode already opens without shared memory if nobody else may.
-            database.execute("PRAGMA locking_mode = EXCLUSIVE")
-            database.execute("PRAGMA journal_mode = DELETE")
-            database.execute("PRAGMA locking_mode = NORMAL")
-        database.execute("PRAGMA synchronous = FULL")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-
-
-def _can_wal(database: sqlite3.Connection) -> bool:
-    """Turn the write-ahead log on, and see whether that works."""
-    try:
-        if database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-            return False
-        database.execute("BEGIN IMMEDIATE")
-        database.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        return False
-    return True
-
-
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    if not path.is_file():
-        raise FileNotFoundError(2, "no such file")
-    for options in ("mode=ro", "immutable=1"):  # the latter where not even a reader's files can be made
-        database = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, check_same_thread=False)
-        try:
-            database.execute("SELECT count(*) FROM sqlite_master")
-            return database
-        except sqlite3.OperationalError as error:
-            database.close()
-            trouble = error
-    raise trouble

@@ -20,12 +20,20 @@ from fedhpo.errors import InputError
 from fedhpo.fingerprint import differences
 from fedhpo.run.canonical import canonical, first_difference
 from fedhpo.run.checkpoints import Checkpoints
-from fedhpo.run.errors import ReplayError, RunError, trouble_at
+from fedhpo.run.digests import digest
+from fedhpo.run.errors import (
+    DamageError,
+    NotBegunError,
+    OtherVersionError,
+    ReplayError,
+    RunError,
+    trouble_at,
+)
 from fedhpo.run.extension import Refusal, extend, totals, without_total
 from fedhpo.run.history import history
 from fedhpo.run.ledger import Budget, Ledger
 from fedhpo.run.lock import Lock, is_held
-from fedhpo.run.record import Record
+from fedhpo.run.record import WITNESS, Record
 
 RECORD, LOCK, CHECKPOINTS, RESULT, HISTORY = (
     "record.sqlite",
@@ -36,7 +44,8 @@ RECORD, LOCK, CHECKPOINTS, RESULT, HISTORY = (
 )
 #: Differences that a message names.
 _NAMED = 3
-_OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, "study.toml", "study.json", "clients.json"}
+STUDY_TEXT, STUDY_FACTS = "study.toml", "study.json"
+_OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, WITNESS, STUDY_TEXT, STUDY_FACTS, "clients.json"}
 
 
 class Run:
@@ -85,12 +94,13 @@ class Run:
         path = Path(path)
         with trouble_at(path, "cannot make the run's directory"):
             path.mkdir(parents=True, exist_ok=True)
-            foreign = sorted(f.name for f in path.iterdir() if f.name not in _OURS and RECORD not in f.name)
+            names = [file.name.removesuffix(".part") for file in path.iterdir()]
+            foreign = sorted(name for name in names if name not in _OURS and RECORD not in name)
         if foreign and not (path / RECORD).exists():
             raise InputError(f"{path} is not a run (it holds {foreign[0]!r}): choose another name")
         lock = Lock(path / LOCK)
         try:
-            record = Record(path / RECORD)
+            record = _open_to_write(path)
             try:
                 run = cls(path, record, lock, budget)
                 if record.get("study") is None:
@@ -98,8 +108,9 @@ class Run:
                 else:
                     run._check(study, method, method_number, fingerprint)
                     if extend(path, record, study, refusal):
-                        run._note_total(study, study_text)
-                run._check_files()
+                        run._note_total(study_text)
+                run._check_written()
+                run._check_checkpoints()
                 record.set(status="running")
                 return run
             except BaseException:
@@ -109,19 +120,13 @@ class Run:
             lock.release()
             raise
 
-    def _write_study(self, study: Mapping[str, Any], text: str | None) -> None:
-        if text is not None:
-            _write(self.path / "study.toml", text)
-        else:
-            _write(self.path / "study.json", json.dumps(json.loads(canonical(study)), indent=2) + "\n")
-
-    def _note_total(self, study: Mapping[str, Any], text: str | None) -> None:
+    def _note_total(self, text: str | None) -> None:
         """The study's file with the total that was raised; the record alone counts."""
-        file = self.path / "study.toml"
-        if text is None and file.is_file():
-            with trouble_at(file, "cannot read"):
-                text = f"# The total was raised to {self.totals[-1]}.\n{file.read_text(encoding='utf-8')}"
-        self._write_study(study, text)
+        if text is None and self.study_text is not None:
+            text = f"# The total was raised to {self.totals[-1]}.\n{self.study_text}"
+        self.record.set(study_text=text)
+        name, written = _study_file(self.study, text)
+        _write(self.path / name, written)
 
     def _create(
         self,
@@ -131,10 +136,12 @@ class Run:
         text: str | None,
         fingerprint: Mapping[str, Any] | None,
     ) -> None:
-        self._write_study(study, text)
+        name, written = _study_file(json.loads(canonical(study)), text)
+        _write(self.path / name, written)
         # Last, and in one transaction: a directory without it counts as not yet begun.
         self.record.set(
             study=study,
+            study_text=text,
             method=method,
             method_number=number,
             versions=versions(),
@@ -193,17 +200,38 @@ class Run:
                 f"{'; '.join(found[:_NAMED])}{more}. Undo that to go on with the run, or choose another name"
             )
 
-    def _check_files(self) -> None:
+    def _check_written(self) -> None:
+        """The record is the truth: the study's copy is put right, a result written again at the end."""
+        name, written = _study_file(self.study, self.study_text)
+        if _digest_at(self.path / name) != digest(written.encode()).hex():
+            warnings.warn(
+                f"{self.path / name} is damaged or was changed: it is written again from the record, which "
+                "holds what was asked when the run began",
+                stacklevel=3,
+            )
+            _write(self.path / name, written)
+        if self.record.get("status") == "finished":
+            for name, written in self.record.get("outputs").items():
+                if _digest_at(self.path / name) != written:
+                    warnings.warn(
+                        f"{self.path / name} is damaged, changed or missing: it is written again from the "
+                        "record",
+                        stacklevel=3,
+                    )
+
+    def _check_checkpoints(self) -> None:
         """Without all of its files a checkpoint is of no use: then everything is run again."""
         checkpoints, files = Checkpoints(self.path / CHECKPOINTS), self.record.files()
-        if not all(checkpoints.whole(file.name, file.bytes) for file in files.values()):
+        damaged = checkpoints.damaged(files.values())
+        if damaged:
+            found = ", ".join(f"{path} {what}" for path, what in damaged.items())
             if not self.record.get("repeatable", True):
                 raise RunError(
-                    f"run {self.path} cannot go on: a file is missing in {checkpoints.directory}, "
-                    "and its federation cannot repeat what was trained"
+                    f"run {self.path} cannot go on: {found}, and its federation cannot repeat what was "
+                    "trained: restore the file from a copy, or begin again under another name"
                 )
             warnings.warn(
-                f"a checkpoint of run {self.path} is missing: its rounds are run again", stacklevel=3
+                f"{found}: the rounds of run {self.path} are run again from its record", stacklevel=3
             )
             self.record.move_checkpoint(0, {})
             files = {}
@@ -228,6 +256,12 @@ class Run:
     def totals(self) -> list[int]:
         """Every total that the run had, the first one first."""
         return totals(self.record)
+
+    @property
+    def study_text(self) -> str | None:
+        """The text of the study file, where the run was begun from one."""
+        found: str | None = self.record.get("study_text")
+        return found
 
     def facts(self) -> dict[str, Any]:
         """What is known of the run itself, JSON-able."""
@@ -256,8 +290,14 @@ class Run:
         if self.record.get("status") != "finished":
             return None
         with trouble_at(path, "cannot read the result"):
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return found
+            content = path.read_bytes() if path.is_file() else b""
+        if digest(content).hex() != self.record.get("outputs")[RESULT]:
+            remedy = (
+                f"`fedhpo resume {self.path}`, or the call of fedhpo.tune, writes it again from the record"
+            )
+            raise DamageError(path, "it is not as it was written" if content else "it is missing", remedy)
+        found: dict[str, Any] = json.loads(content)
+        return found
 
     # How it ends
 
@@ -273,10 +313,15 @@ class Run:
                 "or start a new run"
             )
         self.record.flush()
-        _write(self.path / RESULT, json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n")
         rows = self.history()
-        _write(self.path / HISTORY, _table(rows))
-        self.record.set(status="finished")
+        outputs = {
+            RESULT: json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n",
+            HISTORY: _table(rows),
+        }
+        for name, text in outputs.items():
+            _write(self.path / name, text)
+        digests = {name: digest(text.encode()).hex() for name, text in outputs.items()}
+        self.record.set(status="finished", outputs=digests)
         return rows
 
     def stop(self, reason: str) -> None:
@@ -321,9 +366,12 @@ def open_read(path: str | Path) -> Run:
     if not (path / RECORD).is_file():
         raise InputError(f"{path} is not a run: it has no {RECORD}")
     record = Record(path / RECORD, read_only=True)
-    if record.get("study") is None:
+    try:
+        if record.get("study") is None:
+            raise NotBegunError(f"run {path} has not begun: nothing was recorded before it ended")
+    except BaseException:
         record.close()
-        raise RunError(f"run {path} was never begun: its record is empty")
+        raise
     return Run(path, record, None)
 
 
@@ -342,17 +390,26 @@ def has_begun(path: str | Path) -> bool:
 
 
 def list_runs(directory: str | Path) -> list[dict[str, Any]]:
-    """The facts of each run in a directory, oldest first; of a damaged one its name and the reason."""
+    """The facts of each run in a directory, oldest first; of one that cannot be read its name and why."""
     found = []
     for file in sorted(Path(directory).glob(f"*/{RECORD}")):
         try:
             with open_read(file.parent) as run:
                 found.append(run.facts())
         except RunError as error:
-            found.append(
-                {"name": file.parent.name, "status": "damaged", "created": 0.0, "reason": str(error)}
-            )
-    return sorted(found, key=lambda facts: facts["created"])
+            kinds = {NotBegunError: "not begun", OtherVersionError: "other version"}
+            status = kinds.get(type(error), "damaged")
+            found.append({"name": file.parent.name, "status": status, "created": None, "reason": str(error)})
+    return sorted(found, key=lambda facts: facts["created"] or 0.0)
+
+
+def _open_to_write(path: Path) -> Record:
+    """The record, new where there is none, unless the run's other files say that there was one."""
+    checkpoints = (path / CHECKPOINTS).glob("*.safetensors")
+    left = [file for file in (path / RESULT, path / HISTORY, path / WITNESS, *checkpoints) if file.exists()]
+    if left and not (path / RECORD).exists():
+        raise DamageError(path / RECORD, f"it is missing, though there is {left[0]}")
+    return Record(path / RECORD, must_exist=bool(left))
 
 
 def versions() -> dict[str, str | None]:
@@ -396,3 +453,16 @@ def _write(path: Path, text: str) -> None:
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+
+
+def _study_file(study: Mapping[str, Any], text: str | None) -> tuple[str, str]:
+    """The file that shows what was asked, and its content."""
+    return (STUDY_FACTS, json.dumps(study, indent=2) + "\n") if text is None else (STUDY_TEXT, text)
+
+
+def _digest_at(path: Path) -> str | None:
+    """The digest of a file's content; None if it cannot be read."""
+    try:
+        return digest(path.read_bytes()).hex()
+    except OSError:
+        return None
