@@ -262,7 +262,7 @@ def test_a_clients_score_does_not_depend_on_the_clients_scored_with_it(name):
     module = executor.model(shape).model.module.eval()
     for client, loss in enumerate(together):
         x, y = rows_of(animal, 5 + client, client)
-        assert loss == pytest.approx(float(F.cross_entropy(module(x), y)), rel=1e-5)
+        assert loss == pytest.approx(F.cross_entropy(module(x), y).item(), rel=1e-5)
 
 
 def test_a_loss_that_mixes_samples_is_not_stacked():

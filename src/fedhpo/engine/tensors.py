@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from fedhpo.errors import InputError
 
@@ -19,7 +19,7 @@ def check_tensors(module: nn.Module) -> None:
     fedhpo.errors.InputError: the model's weight is torch.float64; fedhpo trains in torch.float32: call ...
     """
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        if isinstance(tensor, UninitializedTensorMixin):
+        if is_lazy(tensor):
             raise InputError(
                 f"the model's {name} has no shape yet (a lazy layer): give the layer its input size, or pass "
                 "one batch through the model in the function that builds it"
