@@ -13,6 +13,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import fedhpo
+from fedhpo._arguments import (
+    check_flag,
+    check_mapping,
+    check_text,
+    check_world,
+    checked_callbacks,
+    checked_enqueue,
+    checked_evaluator,
+    checked_objective,
+    checked_run,
+    checked_seed,
+    checked_timeout,
+)
+from fedhpo._settings import whole_number
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective, paired_gain
@@ -97,12 +111,16 @@ def tune(
     >>> len(result.trials), result.cost["rounds"]
     (3, 15)
     """
+    check_world(federation, space)
     chosen = method_of(method)
-    objective = Objective(objective) if isinstance(objective, str) else objective or Objective()
-    evaluator = evaluation or Evaluator()
-    _check_whole("rounds", rounds)
-    total = 10 * rounds if total is None else total
-    _check_whole("total", total)
+    objective, evaluator = checked_objective(objective), checked_evaluator(evaluation)
+    rounds = whole_number("rounds", rounds)
+    total = 10 * rounds if total is None else whole_number("total", total)
+    cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
+    callbacks, timeout, run = checked_callbacks(callbacks), checked_timeout(timeout), checked_run(run)
+    check_flag("baseline", baseline)
+    check_mapping("study", study)
+    check_text("study_text", study_text)
     check_cohort(cohort, len(federation.train_clients))
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
@@ -112,7 +130,7 @@ def tune(
     privacy = evaluator.privacy
     if privacy is not None:
         objective = private_objective(objective, federation)
-    enqueued = [space.default(), *(space.complete(config) for config in enqueue)]
+    enqueued = [space.default(), *checked_enqueue(enqueue, space)]
     facts = {
         "space": space.to_dict(),
         "method": chosen.to_dict(),
@@ -143,7 +161,7 @@ def tune(
         plan_private(search, chosen, federation.validation_clients, baseline, federation.train_clients)
     with contextlib.ExitStack() as stack:
         kept = run is not None
-        path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
+        path = run if run is not None else Path(stack.enter_context(_scratch())) / "run"
         limit = Budget(
             rounds=total + (rounds if baseline else 0), epsilon=None if privacy is None else privacy.epsilon
         )
@@ -194,11 +212,6 @@ def _policy(best: Trial | None) -> Any:
     """What the best trial's policy has learned, where it learns."""
     state = getattr(best, "policy", None)
     return state.learned if isinstance(state, LearningState) else None
-
-
-def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def _distinct(configs: Sequence[Config]) -> list[Config]:
@@ -384,8 +397,6 @@ class _Watch:
     """Tells callbacks what happens, and stops the search when one of them, the clock or Ctrl-C says so."""
 
     def __init__(self, callbacks: Sequence[Callback], timeout: float | None) -> None:
-        if timeout is not None and not timeout > 0:
-            raise InputError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._callbacks = callbacks
         self._end = None if timeout is None else time.monotonic() + timeout
         self._timeout = timeout

@@ -10,7 +10,8 @@ from torch import nn
 
 from fedhpo.data import FederatedData
 from fedhpo.engine.flat import ModelFactory
-from fedhpo.errors import InputError
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.models import MODELS
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class GivenModel:
 def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     """A factory for a name of `fedhpo.models`, a module, or a callable that builds one."""
     if isinstance(model, str):
+        if model not in MODELS:
+            raise unknown_name("model", model, MODELS)
         return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
     if isinstance(model, nn.Module):
         return GivenModel(model)

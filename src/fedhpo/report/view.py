@@ -105,7 +105,7 @@ def load_view(path: Path) -> RunView:
             run.facts(),
             run.result() or _so_far(run),
             run.history(),
-            text.read_text(encoding="utf-8") if text.is_file() else "",
+            text.read_text(encoding="utf-8", errors="replace") if text.is_file() else "",
             Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
         )
 

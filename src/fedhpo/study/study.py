@@ -20,6 +20,7 @@ from fedhpo.study.checks import check_clients, check_data, check_model, check_sp
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.objects import call_own, import_object, is_own
+from fedhpo.study.plain import check_plain
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.words import shown
@@ -63,6 +64,10 @@ class Study:
             given = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not TOML: {error}") from None
+        except RecursionError:
+            raise InputError(f"{path}: not a study: its values are nested too deeply") from None
+        except ValueError as error:  # whole numbers of thousands of digits
+            raise InputError(f"{path}: not TOML: {error}") from None
         return cls.from_dict(given, text=text, path=path)
 
     @classmethod
@@ -72,6 +77,7 @@ class Study:
         """Check a study given as tables; `path` leads the error messages."""
         where = f"{path}: " if path else ""
         try:
+            check_plain(given)
             file = StudyFile(**given)
             study = cls(given, file, text, Path(path) if path else None)
             study._check()

@@ -11,6 +11,8 @@ import json
 import lzma
 import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -42,6 +44,14 @@ _DAMAGE = (
     RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
+    struct.error,
+    SyntaxError,
+    tokenize.TokenError,
+    AttributeError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
     lzma.LZMAError,
 )
 _ARRAYS = ("rounds", "train_sizes", "validation_sizes", "trained", "parameters", "wrong", "counted", "loss")
