@@ -2,8 +2,8 @@
 
 Study files (the examples and the pages' studies, as tables and as text), Python calls, data, tables,
 FedTune's tables, saved policies, ground truths, results and run directories. Each case follows from `--seed`
-and its number alone. The cases run in worker processes; one that takes longer than `--limit` seconds is ended, and
-counts as a hang. A failing case is written to `--failures`; `--case N` runs it again here.
+and its number alone. The cases run in worker processes; one that takes longer than `--limit` seconds is
+ended, and counts as a hang. A failing case is written to `--failures`; `--case N` runs it again here.
 
     python benchmarks/fuzz.py --cases 10000
 """

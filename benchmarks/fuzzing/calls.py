@@ -119,7 +119,7 @@ def constructor(rng: Random, folder: Path, kinds: list[type[Any]]) -> None:
     repr(made)
     if hasattr(made, "to_dict"):
         made.to_dict(*([3] if kind.__name__ == "LocalPrivacy" else []))
-    if isinstance(made, Method | fh.Tuner):
+    if isinstance(made, Method | fh.Tuner) and not isinstance(made, fh.FLoRA):  # toys do not search
         tuned(made, folder)
     elif kind.__module__.startswith("fedhpo.schedules"):
         tuned(fh.Tuner(made), folder)

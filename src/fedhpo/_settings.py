@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -78,17 +78,17 @@ def shown(value: Any) -> str:
 
 
 @cache
-def _checked_fields(kind: type[Any]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+def _checked_fields(kind: Hashable) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """The fields that can be checked, with the types that each may have."""
     hints = get_type_hints(kind)
-    found = ((f.name, _kinds(hints[f.name])) for f in fields(kind) if f.init)
+    found = ((f.name, _kinds(hints[f.name])) for f in fields(kind) if f.init)  # type: ignore[arg-type]
     return tuple((name, kinds) for name, kinds in found if kinds)
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
     """The members of a union; none where one of them cannot be checked."""
     members = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
-    found = []
+    found: list[Any] = []
     for member in members:
         origin = get_origin(member) or member
         if origin in (tuple, list, Sequence):

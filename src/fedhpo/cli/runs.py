@@ -41,7 +41,7 @@ def _score(path: Path) -> dict[str, Any]:
 
 def _row(facts: dict[str, Any]) -> dict[str, Any]:
     spent = facts.get("spent", {})
-    return {
+    row = {
         "name": facts["name"],
         "status": facts["status"],
         "method": facts.get("method"),
@@ -49,5 +49,18 @@ def _row(facts: dict[str, Any]) -> dict[str, Any]:
         "score": facts["score"],
         "metric": facts["metric"],
         "minutes": round(facts.get("active_seconds", 0.0) / 60, 1),
-        "begun": time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["created"])),
+        "begun": _when(facts["created"]),
     }
+    return {key: _printable(value) if isinstance(value, str) else value for key, value in row.items()}
+
+
+def _when(seconds: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, OSError, ValueError):  # no time that there is
+        return "?"
+
+
+def _printable(text: str) -> str:
+    """A name from a record must not steer the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -21,6 +21,9 @@ from fedhpo.data.container import Array, Integers, Split
 from fedhpo.data.deal import by_class, check_enough, deal, even_sizes, take
 from fedhpo.errors import InputError, unknown_name
 
+#: More than these do not fit into the memory of one machine.
+_MOST_CLIENTS = 10_000_000
+
 
 class Partitioner(Protocol):
     """Labels (one a row) and, where known, the group of each row, to rows by client."""
@@ -32,6 +35,8 @@ def check_clients(clients: int) -> None:
     """Partitioners want a whole number of clients, at least 1."""
     if isinstance(clients, bool) or not isinstance(clients, int | np.integer) or clients < 1:
         raise InputError(f"clients={clients!r}; allowed: a whole number of at least 1")
+    if clients > _MOST_CLIENTS:
+        raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")
 
 
 def stream(seed: int, number: int) -> np.random.Generator:

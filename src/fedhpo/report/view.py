@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedhpo.errors import InputError
 from fedhpo.evaluation import truth
 from fedhpo.evaluation.truth import Truth
 from fedhpo.run import Run, open_read
+from fedhpo.run.run import RECORD, RESULT
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,10 @@ class RunView:
 
 
 def load_view(path: Path) -> RunView:
-    """Read a run's directory."""
+    """Read a run's directory; links are refused, and nothing that it names is imported."""
+    for name in (RECORD, RESULT, "study.toml", truth.FILE):
+        if (path / name).is_symlink():
+            raise InputError(f"{path / name} is a link: a report reads the run's own files only")
     with open_read(path) as run:
         text = path / "study.toml"
         return RunView(

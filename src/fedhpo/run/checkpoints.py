@@ -32,7 +32,7 @@ class Checkpoints:
 
     def read(self, name: str) -> TrialState:
         """The state in a file."""
-        path = self.directory / name
+        path = self._inside(name)
         try:
             with trouble_at(path, "cannot read the checkpoint"):
                 return read_state(path)
@@ -43,14 +43,26 @@ class Checkpoints:
 
     def whole(self, name: str, size: int) -> bool:
         """Whether the file is there in full."""
-        path = self.directory / name
+        path = self._inside(name)
         return path.is_file() and path.stat().st_size == size
 
     def delete(self, names: Collection[str]) -> None:
         """Delete files that the record does not name any more."""
         for name in names:
+            self._inside(name, link=True)  # of a link only the link itself is deleted
             with trouble_at(self.directory / name, "cannot delete the checkpoint"):
                 (self.directory / name).unlink(missing_ok=True)
+
+    def _inside(self, name: str, link: bool = False) -> Path:
+        """The file of that name; a record from elsewhere must not reach beyond its own directory."""
+        path = self.directory / name
+        plain = Path(name).name == name and name not in ("", "..")
+        if not plain or self.directory.is_symlink() or (path.is_symlink() and not link):
+            raise RunError(
+                f"the record beside {self.directory} names the checkpoint {name!r}, which lies elsewhere: "
+                "fedhpo did not write that"
+            )
+        return path
 
     def clear_strays(self, named: Collection[str]) -> None:
         """Delete what an interrupted checkpoint left behind."""

@@ -273,8 +273,11 @@ def list_runs(directory: str | Path) -> list[dict[str, Any]]:
     for file in sorted(Path(directory).glob(f"*/{RECORD}")):
         try:
             with open_read(file.parent) as run:
-                found.append(run.facts())
-        except RunError as error:
+                facts = run.facts()
+            if not isinstance(facts["created"], int | float):
+                raise RunError(f"the record {file} is damaged: it does not say when it was begun")
+            found.append(facts)
+        except (RunError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             found.append(
                 {"name": file.parent.name, "status": "damaged", "created": 0.0, "reason": str(error)}
             )

@@ -56,7 +56,7 @@ def diagnose(
         )
     own = own_regressors(space, parties, regressor, seed)
     scores, differ = best_scores(parties), gamma(parties)
-    settings = {"alpha": alpha, "regressor": regressor, "weighting": weighting}
+    settings: dict[str, Any] = {"alpha": alpha, "regressor": regressor, "weighting": weighting}
     try:
         figures, reason = leave_out(space, parties, own, seed=seed, **settings), ""
     except InputError as error:  # more pairs than a Gaussian process of all of them takes

@@ -209,5 +209,7 @@ def _checked(table: CurveTable) -> CurveTable:
         raise InputError("a loss is negative or not a number")
     if len(set(table.configs)) < configs:
         raise InputError("a config comes twice")
-    _ = table.study  # its own checks
+    if table.study_tables["model"].get("name") == "estimator":
+        raise InputError("its study names an estimator to import: a table is read, never run")
+    _ = table.study  # its own checks, which import nothing
     return table
