@@ -46,8 +46,12 @@ def unknown_name(
 def nearest(name: object, known: Iterable[str]) -> str | None:
     """The known name that needs the fewest changes, if these are few, or that holds the other; case aside.
 
+    Names that begin alike for most of their length are near too.
+
     >>> [nearest(name, ["fedex", "fedtune", "sha", "fedadam"]) for name in ("fedexx", "SHA", "adam", "x")]
     ['fedex', 'sha', 'fedadam', None]
+    >>> nearest("resnet50", ["lstm", "resnet18_gn"])
+    'resnet18_gn'
     """
     if not isinstance(name, str) or not 0 < len(name) <= 100:
         return None
@@ -56,7 +60,9 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     def changes(other: str) -> int | None:
         distance, allowed = _edit_distance(given, other.casefold()), max(1, len(given) // 3)
         inside = min(len(given), len(other)) >= 3 and (given in other.casefold() or other.casefold() in given)
-        return distance if distance <= allowed or inside else None
+        alike = next((i for i, (a, b) in enumerate(zip(given, other.casefold(), strict=False)) if a != b), 0)
+        near = distance <= allowed or inside or alike >= max(4, 0.6 * len(given))
+        return distance if near else None
 
     found = {other: count for other in known if (count := changes(other)) is not None}
     return min(found, key=lambda other: (found[other], other), default=None)

@@ -42,7 +42,8 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     """A factory for a name of `fedhpo.models`, a module, or a callable that builds one."""
     if isinstance(model, str):
         if model not in MODELS:
-            raise unknown_name("model", model, MODELS)
+            error = unknown_name("model", model, MODELS)
+            raise InputError(f"{error}; or give a torch.nn.Module, or a function that builds one")
         return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
     if isinstance(model, nn.Module):
         return GivenModel(model)
