@@ -39,10 +39,13 @@ class Case:
     files: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = TUNE
     before: Callable[[Path], Any] | None = None
+    python: str = ""
 
     @property
     def shown(self) -> str:
         """What was wrong in the input, for the page."""
+        if self.python:
+            return f"`{self.python}`"
         if self.command != TUNE:
             return f"`fedhpo {' '.join(self.command)}`"
         if isinstance(self.text, str):
@@ -71,11 +74,27 @@ class Case:
         try:
             self.write(Path())
             with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
-                code = main(self.command)
+                code = self._call() if self.python else main(self.command)
         finally:
             os.chdir(before)
         lines = [line for line in printed.getvalue().splitlines() if not line.startswith("usage:")]
         return code, re.sub(r"pid \d+", "pid 4711", "\n".join(line for line in lines if line[:1].strip()))
+
+    def _call(self) -> int:
+        """Make the Python call; what it raises is printed."""
+        import numpy as np
+
+        import fedhpo as fh
+        from fedhpo.testing import ToyFederation
+
+        space = fh.Space(client={"lr": fh.Float(0.001, 1.0, log=True)})
+        names = {"fh": fh, "np": np, "space": space, "federation": ToyFederation()}
+        try:
+            exec(self.python, names)
+        except fh.InputError as error:
+            print(f"InputError: {error}")
+            return 2
+        return 0
 
 
 def _begun(folder: Path) -> Path:
@@ -139,11 +158,20 @@ CASES = [
     Case("true is not a number", "budget.cohort", {"budget": "rounds = 2\ncohort = true"}),
     Case("out of range", "budget.rounds", {"budget": "rounds = 0"}),
     Case("negative seed", "seed", top="seed = -1"),
+    Case("a date", "seed", top="seed = 2024-01-01"),
+    Case("a number beyond 64 bits", "seed", top=f"seed = {10**30}"),
+    Case("nested too deeply", "study.toml", text="seed = " + "[" * 40 + "]" * 40 + "\n"),
     # The data
     Case("unknown data set", "data.name", {"data": 'name = "digit"'}),
     Case("unknown option of the data set", "data", {"data": 'name = "digits"\nimages = true'}),
     Case(
         "unknown partition", "data.partition", {"data": 'name = "digits"\npartition = { kind = "dirichelt" }'}
+    ),
+    Case("kind is a list", "data.partition", {"data": 'name = "digits"\npartition = { kind = ["iid"] }'}),
+    Case(
+        "quantity is a string",
+        "quantity",
+        {"data": 'name = "digits"\npartition = { kind = "gaussian", quantity = "many" }'},
     ),
     Case("partition lacks a key", "alpha", {"data": 'name = "digits"\npartition = { kind = "dirichlet" }'}),
     Case(
@@ -239,10 +267,23 @@ CASES = [
         "space.client.lr",
         {"space.client": "lr = { low = 0.1, hihg = 1.0 }"},
     ),
+    Case("min and max", "did you mean 'low'", {"space.client": "lr = { min = 0.1, max = 1.0 }"}),
+    Case("type is a list", "space.client.lr", {"space.client": "lr = { low = 0.1, high = 1.0, type = [] }"}),
     Case("hyperparameter of another server optimiser", "space.server.beta1", {"space.server": "beta1 = 0.9"}),
     Case("unknown server optimiser", "server.optimiser", {"server": 'optimiser = "adam"'}),
     # The method, the objective, the evaluation
     Case("unknown method", "method.name", {"method": 'name = "hsa"'}),
+    Case("a method in capitals", "did you mean 'sha'", {"method": 'name = "SHA"'}),
+    Case("a method misspelt", "did you mean 'fedex'", {"method": 'name = "fedexx"'}),
+    Case(
+        "a method that privacy does not cover",
+        "fedpop",
+        {
+            "method": 'name = "fedpop"\npopulation = 2',
+            "evaluation": "privacy = { epsilon = 10.0 }",
+            "server": 'weighting = "uniform"',
+        },
+    ),
     Case("unknown setting of the method", "method", {"method": 'name = "sha"\neta = 3'}),
     Case("setting of the wrong type", "method.trials", {"method": 'name = "random"\ntrials = "all"'}),
     Case("unknown metric", "objective.metric", {"objective": 'metric = "acuracy"'}),
@@ -256,6 +297,42 @@ CASES = [
         "total",
         {"method": 'name = "sha"', "budget": "rounds = 3\ntotal = 20\ncohort = 5"},
     ),
+    # From Python
+    Case(
+        "a range as a tuple",
+        "fedhpo.Float(0.001, 1.0, log=True)",
+        python='fh.Space(client={"lr": (1e-3, 1.0)})',
+    ),
+    Case("options as a list", "fedhpo.Choice", python='fh.Space(client={"optimiser": ["sgd", "adam"]})'),
+    Case(
+        "no scope in a config",
+        "client.lr",
+        python='fh.tune(federation, space, rounds=5, enqueue=[{"lr": 0.1}])',
+    ),
+    Case("a mapping as a space", "space", python='fh.tune(federation, {"lr": 0.1}, rounds=5)'),
+    Case(
+        "a callback without an argument",
+        "callbacks[0]",
+        python="fh.tune(federation, space, rounds=5, callbacks=[lambda: None])",
+    ),
+    Case("another method's name", "fedex", python='fh.tune(federation, space, "fedexx", rounds=5)'),
+    Case("a setting of the wrong type", "trials", python='fh.SHA(trials="27")'),
+    Case("a number that is none", "gamma", python='fh.TPE(gamma=float("nan"))'),
+    Case("uncertainty that counts nothing", "alpha", python="fh.FLoRA(alpha=0)"),
+    Case("more pairs than a process takes", "best", python='fh.FLoRA(configs=2000, regressor="gp")'),
+    Case(
+        "unknown model, from Python",
+        "resnet",
+        python='fh.simulate("resnet50", fh.load("digits", clients=5))',
+    ),
+    Case(
+        "no such device",
+        "device",
+        python='fh.simulate("mlp", fh.load("digits", clients=5), device="nowhere")',
+    ),
+    Case("features without labels", "client 0", python="fh.from_clients([np.zeros((10, 3))])"),
+    Case("features alone in a tuple", "client 0", python="fh.from_clients([(np.zeros((10, 3)),)])"),
+    Case("one array for all clients", "from_arrays", python="fh.from_clients(np.zeros((10, 3)))"),
     # The command line and the run
     Case("unknown command", "tnue", command=("tnue", "study.toml")),
     Case("no time", "--timeout", command=("tune", "study.toml", "--timeout", "0")),
@@ -278,8 +355,9 @@ def page(results: list[tuple[int, str]]) -> str:
         "# Bad inputs, and what they print",
         "",
         "Every mistake of a user ends with exit code 2 and a message that names the file, the key, what was",
-        "found and what is allowed; no traceback. This page is made by `python docs/_make.py` from real",
-        "runs, and the tests run the same cases.",
+        "found and what is allowed; no traceback. From Python it is a `fedhpo.InputError`. This page is made",
+        "by `python docs/_make.py` from real runs, and the tests run the same cases; `benchmarks/fuzz.py`",
+        "looks for more of them.",
         "",
         "| mistake | input | what is printed |",
         "| --- | --- | --- |",

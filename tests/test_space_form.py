@@ -40,7 +40,7 @@ def test_a_study_file():
         server={"momentum": Choice([0.9, 0.0])},
         model={
             "width": Ordinal(["small", "large"], default="large"),
-            "hidden": (32, 16),
+            "hidden": {"value": (32, 16)},
             "head": Choice([8, 16]),
         },
     )

@@ -56,7 +56,7 @@ def spaces(draw, finite=False):
         scopes[scope][name] = hyperparameter = draw(one(when, finite))
         if not isinstance(hyperparameter, Float):
             parents[f"{scope}.{name}"] = hyperparameter
-    scopes["client"]["fixed"] = draw(st.sampled_from([1, 0.5, "x", (1, 2), None]))
+    scopes["client"]["fixed"] = draw(st.sampled_from([1, 0.5, "x", {"value": (1, 2)}, None]))
     return Space(**scopes)
 
 

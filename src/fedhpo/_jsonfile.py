@@ -21,6 +21,8 @@ def load(path: str | Path, what: str) -> Any:
     """Read what `save` wrote; `what` it should be is said where it cannot be read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
+    except RecursionError:
+        raise InputError(f"cannot read the {what} {path}: it is nested too deeply") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read the {what} {path}: {error}") from None
 

@@ -250,8 +250,13 @@ class Search:
             policy.check_private(self.space, self.evaluator.privacy)
             return policy.scores
         if SCORES_IN_ROUND in policy.needs or exchanged:
-            name = "exchange" if exchanged else policy.to_dict().get("name", type(policy).__name__)
-            raise InputError(f"privacy: {name} learns from scores inside rounds, which are not private")
+            name = (
+                "fedpop (its exchange)" if exchanged else policy.to_dict().get("name", type(policy).__name__)
+            )
+            raise InputError(
+                f"privacy: {name} learns from scores inside rounds, which are not private: use fedex, or a "
+                "method that learns from evaluations only, such as sha, hyperband or tpe"
+            )
         return ()
 
     def _next_config(self, sampler: Sampler) -> Config | None:

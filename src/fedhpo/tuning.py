@@ -10,6 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import fedhpo
+from fedhpo._arguments import (
+    check_flag,
+    check_mapping,
+    check_text,
+    check_world,
+    checked_callbacks,
+    checked_enqueue,
+    checked_evaluator,
+    checked_objective,
+    checked_run,
+    checked_seed,
+    checked_timeout,
+)
+from fedhpo._settings import whole_number
 from fedhpo._watch import Watch
 from fedhpo.config import Config
 from fedhpo.errors import InputError
@@ -99,15 +113,19 @@ def tune(
     >>> len(result.trials), result.cost["rounds"]
     (3, 15)
     """
+    check_world(federation, space)
     chosen = method_of(method)
     if objective is None:
         objective = objective_of(federation.scoring)
-    objective = Objective(objective) if isinstance(objective, str) else objective
+    objective, evaluator = checked_objective(objective), checked_evaluator(evaluation)
     check_scored(objective, federation)
-    evaluator = evaluation or Evaluator()
-    _check_whole("rounds", rounds)
-    total = 10 * rounds if total is None else total
-    _check_whole("total", total)
+    rounds = whole_number("rounds", rounds)
+    total = 10 * rounds if total is None else whole_number("total", total)
+    cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
+    callbacks, timeout, run = checked_callbacks(callbacks), checked_timeout(timeout), checked_run(run)
+    check_flag("baseline", baseline)
+    check_mapping("study", study)
+    check_text("study_text", study_text)
     check_cohort(cohort, len(federation.train_clients))
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
@@ -117,7 +135,7 @@ def tune(
     privacy = evaluator.privacy
     if privacy is not None:
         objective = private_objective(objective, federation)
-    enqueued = [space.default(), *(space.complete(config) for config in enqueue)]
+    enqueued = [space.default(), *checked_enqueue(enqueue, space)]
     facts = {
         "space": space.to_dict(),
         "method": chosen.to_dict(),
@@ -149,7 +167,7 @@ def tune(
         plan_private(search, chosen, federation.validation_clients, baseline, federation.train_clients)
     with contextlib.ExitStack() as stack:
         kept = run is not None
-        path = Path(run) if run is not None else Path(stack.enter_context(_scratch())) / "run"
+        path = run if run is not None else Path(stack.enter_context(_scratch())) / "run"
         if not has_begun(path):
             federation.preflight(enqueued[0], objective.metric)
         limit = Budget(
@@ -234,11 +252,6 @@ def _policy(best: Trial | None) -> Any:
     """What the best trial's policy has learned, where it learns."""
     state = getattr(best, "policy", None)
     return state.learned if isinstance(state, LearningState) else None
-
-
-def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def _distinct(configs: Sequence[Config]) -> list[Config]:

@@ -82,10 +82,19 @@ def _row(facts: Mapping[str, Any], own: bool) -> dict[str, Any]:
         "metric": facts["metric"],
         "gain": facts["verdict"],
         "minutes": round(facts.get("active_seconds", 0.0) / 60, 1),
-        "begun": _time(facts["created"]),
+        "begun": _when(facts["created"]),
     }
-    return row if own else {name: value for name, value in row.items() if name != "for your config"}
+    shown = {key: _printable(value) if isinstance(value, str) else value for key, value in row.items()}
+    return shown if own else {name: value for name, value in shown.items() if name != "for your config"}
 
 
-def _time(created: float | None) -> str | None:
-    return None if created is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(created))
+def _when(seconds: float | None) -> str | None:
+    try:
+        return None if seconds is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+    except (OverflowError, OSError, ValueError):  # no time that there is
+        return "?"
+
+
+def _printable(text: str) -> str:
+    """A name from a record must not steer the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fedhpo._settings import shown, whole_number
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
 from fedhpo.data.partition import Partitioner, stream
 from fedhpo.data.samples import Samples, assemble
@@ -41,15 +42,23 @@ def from_arrays(
     <custom: 2 clients, train 32 rows of 2, validation 4 rows of 2, test 4 rows of 2; x (3,) float32; \
 classification, 4 classes>
     """
-    xs, ys = _features(x, "x"), _to_numpy(y)
+    xs, ys = _features(x, "x"), _labels(y, "y")
+    if not callable(partition):
+        raise InputError(
+            f"partition must be a partition, such as fedhpo.data.IID(10), not {shown(partition)}"
+        )
     if len(xs) != len(ys):
         raise InputError(f"x has {len(xs)} rows, y {len(ys)}; allowed: the same number")
     samples = _typed(xs, ys, task, classes)
     if groups is not None:
-        groups = np.asarray(_to_numpy(groups), dtype=np.int64)
-        if groups.shape != (len(xs),) or (groups < 0).any():
+        groups = _to_numpy(groups)
+        whole = groups.dtype.kind in "iu" and groups.shape == (len(xs),)
+        groups = groups.astype(np.int64) if whole else groups
+        if not whole or (groups < 0).any():
             raise InputError(f"groups must be whole numbers from 0, one for each of the {len(xs)} rows of x")
     samples = replace(samples, groups=groups, mean=_scaling(mean), std=_scaling(std))
+    if split is not None and not callable(split):
+        raise InputError(f"split must be a split, such as fedhpo.data.InsideClients(), not {shown(split)}")
     return assemble(samples, partition, split or InsideClients(), seed, name)
 
 
@@ -79,6 +88,11 @@ def from_clients(
     <custom: 2 clients, train 24 rows of 2, validation 3 rows of 2, test 3 rows of 2; x (3,) float32; \
 classification, 2 classes>
     """
+    if hasattr(clients, "shape") or isinstance(clients, str | bytes) or not isinstance(clients, Iterable):
+        raise InputError(
+            f"clients must be a list with one pair (x, y) a client, not {_about(clients)}; for one array of "
+            "all rows use fedhpo.from_arrays(x, y, partition)"
+        )
     names = tuple(str(key) for key in clients) if isinstance(clients, Mapping) else None
     entries = list(clients.values()) if isinstance(clients, Mapping) else list(clients)
     if not entries:
@@ -156,41 +170,82 @@ def _piece(label: str, entry: Any, part: str | None = None) -> _Piece:
 
 def _pair(where: str, entry: Any) -> tuple[Array, Array]:
     if isinstance(entry, tuple | list) and len(entry) == 2 and all(hasattr(part, "shape") for part in entry):
-        return _features(entry[0], where), _to_numpy(entry[1])
+        return _features(entry[0], where), _labels(entry[1], where)
     if isinstance(entry, tuple) and len(entry) == 2:
-        return _features(np.asarray(entry[0]), where), np.asarray(entry[1])
+        return _features(entry[0], where), _labels(entry[1], where)
     tensors = getattr(entry, "tensors", None)
     if isinstance(tensors, tuple) and len(tensors) == 2:  # a TensorDataset: no need to go row by row
-        return _features(tensors[0], where), _to_numpy(tensors[1])
-    if not (hasattr(entry, "__len__") and hasattr(entry, "__getitem__")):
+        return _features(tensors[0], where), _labels(tensors[1], where)
+    if hasattr(entry, "shape") or isinstance(entry, tuple):
         raise InputError(
-            f"{where}: found {type(entry).__name__}; allowed: a pair (x, y) of arrays, or a data set with "
+            f"{where}: found {_about(entry)}; allowed: a pair (x, y), the features and the labels of its rows"
+        )
+    if not (hasattr(entry, "__len__") and hasattr(entry, "__getitem__")) or isinstance(
+        entry, str | bytes | type
+    ):
+        raise InputError(
+            f"{where}: found {_about(entry)}; allowed: a pair (x, y) of arrays, or a data set with "
             "len() and [i]"
         )
-    if len(entry) == 0:
-        raise InputError(f"{where}: no rows; allowed: at least 1")
+    return _read_rows(where, entry)
+
+
+def _read_rows(where: str, entry: Any) -> tuple[Array, Array]:
+    """A data set, item by item."""
     try:
-        items = [(_to_numpy(x), _to_numpy(y)) for x, y in (entry[i] for i in range(len(entry)))]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: each item of the data set must be a pair (x, y): {error}") from None
-    shapes = {x.shape for x, _ in items}
-    if len(shapes) > 1:
-        raise InputError(f"{where}: samples have different shapes, {sorted(shapes)}")
+        rows = [entry[i] for i in range(len(entry))]
+    except Exception as error:  # the user's own code, or a sequence that is none
+        raise InputError(f"{where}: the data set cannot be read: {type(error).__name__}: {error}") from error
+    if not rows:
+        raise InputError(f"{where}: no rows; allowed: at least 1")
+    items = []
+    for place, row in enumerate(rows):
+        if not isinstance(row, tuple | list) or len(row) != 2:
+            raise InputError(
+                f"{where}: item {place} of the data set is {_about(row)}; allowed: a pair (x, y)"
+            )
+        items.append((_to_numpy(row[0], where), _to_numpy(row[1], where)))
+    for what, shapes in (("x", {x.shape for x, _ in items}), ("y", {y.shape for _, y in items})):
+        if len(shapes) > 1:
+            raise InputError(f"{where}: samples have different shapes, {what} {sorted(shapes)}")
     return _features(np.stack([x for x, _ in items]), where), np.stack([y for _, y in items])
 
 
-def _to_numpy(value: Any) -> Array:
+def _about(value: Any) -> str:
+    """What was found, in a few words."""
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    if hasattr(value, "shape"):
+        return f"one {type(value).__name__} of shape {tuple(value.shape)}"
+    return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
+def _to_numpy(value: Any, where: str = "") -> Array:
     """An array of a tensor on any device, or of anything that numpy takes."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    return np.asarray(value)
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+            value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{where + ': ' if where else ''}found {_about(value)}, not an array: {error}"
+        ) from None
+
+
+def _labels(value: Any, where: str) -> Array:
+    """Labels: an array with one row a sample."""
+    y = _to_numpy(value, where)
+    if y.ndim == 0:
+        raise InputError(f"{where}: y is a single value; allowed: an array with one label a row")
+    return y
 
 
 def _features(value: Any, where: str) -> Array:
     """Samples as the engine wants them: floats in float32, integers as they are."""
-    x = _to_numpy(value)
+    x = _to_numpy(value, where)
     if x.ndim == 0:
-        raise InputError(f"{where}: x is a single number; allowed: an array with one row a sample")
+        raise InputError(f"{where}: x is a single value; allowed: an array with one row a sample")
     if x.dtype.kind in "fb":
         with np.errstate(over="ignore"):  # becomes infinite, which validation reports with the client
             return x.astype(np.float32, copy=False)
@@ -228,6 +283,8 @@ def _typed(x: Array, y: Array, task: str | None, classes: int | None) -> Samples
         task = "regression" if y.dtype.kind == "f" else "language" if y.ndim == 2 else "classification"
     if task not in TASKS:
         raise unknown_name("task", task, TASKS)
+    if classes is not None:
+        classes = whole_number("classes", classes)
     if task == "regression":
         if classes is not None:
             raise InputError(f"classes={classes!r}, but regression has none")
@@ -243,4 +300,9 @@ def _typed(x: Array, y: Array, task: str | None, classes: int | None) -> Samples
 
 
 def _scaling(value: Any) -> Array | None:
-    return None if value is None else np.asarray(_to_numpy(value), dtype=np.float32)
+    if value is None:
+        return None
+    found = _to_numpy(value, "mean or std")
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"mean and std must be numbers, found {found.dtype}")
+    return np.asarray(found, dtype=np.float32)

@@ -76,7 +76,7 @@ def load(
     <synthetic: 4 clients, train 40 rows of 2, validation 20 rows of 1, test 20 rows of 1; x (60,) float32; \
 classification, 10 classes>
     """
-    if name not in DATASETS:
+    if not isinstance(name, str) or name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
     for option in options:
         if option not in DATASETS[name].options:

@@ -16,9 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.data.container import Array, Integers, Split
 from fedhpo.data.deal import by_class, check_enough, deal, even_sizes, take
 from fedhpo.errors import InputError, unknown_name
+
+#: More than these do not fit into the memory of one machine.
+_MOST_CLIENTS = 10_000_000
 
 
 class Partitioner(Protocol):
@@ -31,6 +35,8 @@ def check_clients(clients: int) -> None:
     """Partitioners want a whole number of clients, at least 1."""
     if isinstance(clients, bool) or not isinstance(clients, int | np.integer) or clients < 1:
         raise InputError(f"clients={clients!r}; allowed: a whole number of at least 1")
+    if clients > _MOST_CLIENTS:
+        raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")
 
 
 def stream(seed: int, number: int) -> np.random.Generator:
@@ -42,8 +48,9 @@ def stream(seed: int, number: int) -> np.random.Generator:
 
 def is_number(value: object) -> bool:
     """Whether a value is a finite number, so that it may be compared with others."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return number and bool(np.isfinite(value))  # type: ignore[call-overload]
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return isinstance(value, int) or bool(np.isfinite(value))
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class IID:
 
     def __post_init__(self) -> None:
         check_clients(self.clients)
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         check_enough(len(labels), self.clients)
@@ -87,6 +95,7 @@ class Dirichlet:
             raise InputError(f"alpha={self.alpha!r}; allowed: a number above 0")
         if not (is_number(self.minimum) and self.minimum >= 0):
             raise InputError(f"minimum={self.minimum!r}; allowed: 0 or more rows a client")
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         check_enough(len(labels), self.clients, self.minimum)
@@ -126,6 +135,7 @@ class Shards:
         check_clients(self.clients)
         if not (is_number(self.per_client) and self.per_client >= 1):
             raise InputError(f"per_client={self.per_client!r}; allowed: at least 1 shard")
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         check_enough(len(labels), self.clients, self.per_client)
@@ -150,6 +160,7 @@ class Natural:
             check_clients(self.clients)
         if not (is_number(self.minimum) and self.minimum >= 1):
             raise InputError(f"minimum={self.minimum!r}; allowed: at least 1 row")
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         if groups is None:
@@ -200,7 +211,7 @@ def from_dict(what: str, kinds: Mapping[str, type[Any]], mapping: Mapping[str, A
     if "kind" not in values:
         raise InputError(f"{what} has no key 'kind'; known kinds: {', '.join(sorted(kinds))}")
     kind = values.pop("kind")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise unknown_name(f"{what} kind", kind, kinds)
     known = {f.name for f in fields(kinds[kind])}
     for key in values:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from fedhpo._settings import check_settings
 from fedhpo.data.container import Array, Floats, Integers, Split
 from fedhpo.data.deal import by_class, check_enough, deal
 from fedhpo.data.partition import check_clients, is_number
@@ -55,6 +56,7 @@ class HeterogeneityIndex:
             raise InputError(f"index={self.index!r}; allowed: numbers from 0 to 1")
         if len(quantities) == 0 or (quantities < 1).any() or (quantities % 1 != 0).any():
             raise InputError(f"quantity={self.quantity!r}; allowed: whole numbers of at least 1")
+        check_settings(self)
 
     def wanted(self) -> tuple[Floats, Integers]:
         """Index and quantity of each client.
@@ -113,7 +115,10 @@ class HeterogeneityIndex:
 
 def _items(value: object) -> Floats:
     """The numbers of a number or a list; none if it is neither."""
-    items = np.atleast_1d(np.asarray(value))
+    try:
+        items = np.atleast_1d(np.asarray(value))
+    except (TypeError, ValueError):  # lists of different lengths, say
+        return np.empty(0)
     return items.astype(np.float64) if items.ndim == 1 and items.dtype.kind in "iuf" else np.empty(0)
 
 
@@ -168,6 +173,8 @@ class GaussianSkew:
             raise InputError(f"spread={self.spread!r}; allowed: a number above 0, in classes")
         if not (is_number(self.deviation) and self.deviation >= 0):
             raise InputError(f"deviation={self.deviation!r}; allowed: 0 or more, a share of the quantity")
+        _check_quantity(self.quantity)
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         mean = _mean_quantity(self.quantity, len(labels), self.clients)
@@ -193,6 +200,8 @@ class PoissonSkew:
         check_clients(self.clients)
         if not (is_number(self.rate) and self.rate >= 0):
             raise InputError(f"rate={self.rate!r}; allowed: 0 or more, in classes")
+        _check_quantity(self.quantity)
+        check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
         mean = _mean_quantity(self.quantity, len(labels), self.clients)
@@ -200,6 +209,11 @@ class PoissonSkew:
         steps = _steps_from_own_class(labels, self.clients, rng)
         density = np.exp(xlogy(steps, self.rate) - self.rate - gammaln(steps + 1))
         return deal(labels, sizes, density, rng)
+
+
+def _check_quantity(quantity: object) -> None:
+    if quantity is not None and not (is_number(quantity) and quantity >= 1):  # type: ignore[operator]
+        raise InputError(f"quantity={quantity!r}; allowed: at least 1 row a client, or None")
 
 
 def _mean_quantity(quantity: float | None, rows: int, clients: int) -> float:

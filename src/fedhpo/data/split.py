@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.data.container import Array, Integers, Split
 from fedhpo.data.partition import from_dict, is_number
 from fedhpo.errors import InputError
@@ -61,6 +62,7 @@ class InsideClients:
         _check_share("test", self.test)
         if self.validation + self.test >= 1:
             raise InputError(f"validation + test = {self.validation + self.test:g}; allowed: below 1")
+        check_settings(self)
 
     def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
         rows = partition.shuffled(rng) if self.shuffle else partition
@@ -100,8 +102,9 @@ class ClientPools:
         _check_share("inside", self.inside)
         for name, value in (("validation", self.validation), ("test", self.test)):
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
-            if not whole and not (isinstance(value, float) and 0 <= value < 1):
+            if not whole and not (isinstance(value, float | np.floating) and 0 <= value < 1):
                 raise InputError(f"{name}={value!r}; allowed: a share below 1, or a whole number of clients")
+        check_settings(self)
 
     def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
         clients = partition.clients

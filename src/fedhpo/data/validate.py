@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from fedhpo._settings import shown, whole_number
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
 from fedhpo.errors import InputError, unknown_name
 
@@ -20,6 +21,7 @@ def validate(data: FederatedData) -> None:
     """Raise `InputError` for the first thing that cannot be trained on."""
     if data.task not in TASKS:
         raise unknown_name("task", data.task, TASKS)
+    _check_types(data)
     _check_arrays(data)
     for name, split in _splits(data):
         _check_split(name, split, data)
@@ -37,6 +39,21 @@ def _splits(data: FederatedData) -> Iterator[tuple[str, Split]]:
     yield "train", data.train
     yield "validation", data.validation
     yield "test", data.test
+
+
+def _check_types(data: FederatedData) -> None:
+    for name, kind in (("x", np.ndarray), ("y", np.ndarray), *((name, Split) for name, _ in _splits(data))):
+        if not isinstance(getattr(data, name), kind):
+            raise InputError(f"{name} must be of type {kind.__name__}, found {shown(getattr(data, name))}")
+    if data.x.ndim == 0 or data.y.ndim == 0:
+        raise InputError("x and y must have one row a sample")
+    if data.classes is not None:
+        whole_number("classes", data.classes)
+    if data.client_names is not None and not isinstance(data.client_names, tuple | list):
+        raise InputError(f"client_names must be a tuple of names, found {shown(data.client_names)}")
+    for name, value in (("mean", data.mean), ("std", data.std)):
+        if value is not None and np.asarray(value).dtype.kind not in "fiu":
+            raise InputError(f"{name} must be numbers, found {shown(value)}")
 
 
 def _check_arrays(data: FederatedData) -> None:

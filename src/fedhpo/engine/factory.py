@@ -11,7 +11,8 @@ from torch import nn
 from fedhpo.data import FederatedData
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.tensors import check_tensors, hooked
-from fedhpo.errors import InputError
+from fedhpo.errors import InputError, unknown_name
+from fedhpo.models import MODELS
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class GivenModel:
 def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     """A factory for a name of `fedhpo.models`, a module, or a callable that builds one."""
     if isinstance(model, str):
+        if model not in MODELS:
+            error = unknown_name("model", model, MODELS)
+            raise InputError(f"{error}; or give a torch.nn.Module, or a function that builds one")
         return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
     if isinstance(model, nn.Module):
         check_tensors(model)  # what two tensors share in memory cannot be seen in copies

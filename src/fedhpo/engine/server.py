@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.engine import Vector
 from fedhpo.engine.hyperparameters import in_range, parse
 from fedhpo.errors import InputError, unknown_name
@@ -150,6 +151,7 @@ class Aggregation:
     WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.weighting not in self.WEIGHTINGS:
             raise unknown_name("weighting", self.weighting, self.WEIGHTINGS)
         if self.rule not in self.RULES:

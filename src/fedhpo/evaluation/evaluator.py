@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Score
@@ -52,6 +53,7 @@ class Evaluator:
     personalised: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self)
         wanted = self.clients
         if wanted is not None:
             if isinstance(wanted, bool) or not isinstance(wanted, int | float) or not wanted > 0:

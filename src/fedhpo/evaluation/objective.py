@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import Floats, Ints, Scores
 
@@ -65,6 +66,7 @@ class Objective:
     direction: str | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.metric not in METRICS:
             raise unknown_name("metric", self.metric, METRICS)
         natural = "maximize" if self.maximise else "minimize"

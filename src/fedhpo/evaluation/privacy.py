@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError, unknown_name
 
 #: Mechanisms, and whether they release values or only which trials are best.
@@ -62,6 +63,7 @@ class Privacy:
     report_test: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
         if self.evaluations is not None and self.evaluations < 1:

@@ -11,7 +11,9 @@ import numpy as np
 
 from fedhpo import _jsonfile
 from fedhpo._jsonfile import of_format
+from fedhpo._settings import check_settings, shown
 from fedhpo.config import Config
+from fedhpo.data.partition import is_number
 from fedhpo.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,8 +38,11 @@ class Truth:
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        check_settings(self)
         clients = tuple(Config(client=client).client for client in self.clients)
         object.__setattr__(self, "clients", clients)
+        if not all(map(is_number, self.values)):
+            raise InputError(f"truth needs a finite value for each config, not {shown(self.values)}")
         object.__setattr__(self, "values", tuple(float(value) for value in self.values))
         if len(clients) != len(self.values) or not np.isfinite(self.values).all():
             raise InputError(f"truth needs a finite value for each config, not {self.values}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedhpo._settings import check_settings
 from fedhpo.federation.protocol import SplitName
 
 
@@ -22,6 +23,9 @@ class FineTune:
     split: SplitName = "test"
 
     name: ClassVar[str] = "fine_tune"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What is sent to the clients."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError, unknown_name
 
 
@@ -41,6 +42,7 @@ class LocalPrivacy:
     release: Literal["simulated", "exact"] = "simulated"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
         if self.unit not in ("record", "party"):

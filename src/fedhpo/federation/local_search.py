@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from fedhpo._settings import check_settings, shown, whole_number
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError
@@ -77,6 +78,14 @@ class LocalSearch:
     name: ClassVar[str] = "local_search"
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        if not isinstance(self.space, Space):
+            raise InputError(f"space must be a fedhpo.Space, not {shown(self.space)}")
+        if isinstance(self.sampler, type) or not hasattr(self.sampler, "suggest"):
+            raise InputError(
+                f"sampler must be a sampler, such as fedhpo.samplers.TPE(), not {shown(self.sampler)}"
+            )
+        whole_number("seed", self.seed, least=0)
         for name in ("configs", "rounds"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -73,15 +73,29 @@ class Work:
     minimum: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cohort", tuple(int(client) for client in self.cohort))
+        try:
+            object.__setattr__(self, "cohort", tuple(int(client) for client in self.cohort))
+        except (TypeError, ValueError):
+            raise InputError(f"cohort must list the numbers of clients, not {self.cohort!r}") from None
         if not self.cohort:
             raise InputError("cohort is empty: a round needs at least one client")
         if len(set(self.cohort)) != len(self.cohort):
             raise InputError(f"cohort names a client twice: {list(self.cohort)}")
+        each = [self.client] if isinstance(self.client, Mapping) else self.client
+        listed = isinstance(each, Sequence) and all(isinstance(one, Mapping) for one in each)
+        if not listed and not hasattr(self.client, "resolve"):
+            raise InputError(
+                "client must map hyperparameters to values, for the whole cohort or for each member, not "
+                f"{self.client!r}"
+            )
+        if not isinstance(self.server, Mapping):
+            raise InputError(f"server must map hyperparameters to values, not {self.server!r}")
         if isinstance(self.client, Sequence) and len(self.client) != len(self.cohort):
             raise InputError(f"{len(self.client)} client configs for a cohort of {len(self.cohort)}")
-        if not 1 <= self.minimum <= len(self.cohort):
+        if not isinstance(self.minimum, int) or not 1 <= self.minimum <= len(self.cohort):
             raise InputError(f"minimum must lie in 1..{len(self.cohort)} (the cohort), not {self.minimum}")
+        if not isinstance(self.scores, tuple | list):
+            raise InputError(f"scores must be a tuple of {BEFORE!r} and {AFTER!r}, not {self.scores!r}")
         for score in self.scores:
             if score not in (BEFORE, AFTER):
                 raise InputError(f"unknown score {score!r}; known: {BEFORE}, {AFTER}")

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 
+from fedhpo._settings import shown
 from fedhpo.data import FederatedData, from_clients
 from fedhpo.engine.executor import Setup, TrainFunction
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.server import Aggregation
+from fedhpo.errors import InputError
 from fedhpo.federation.simulated import SimulatedFederation
+
+
+def _check(loss: Any, train: Any, device: Any, stacking: Any) -> None:
+    for name, function in (("loss", loss), ("train", train)):
+        if function is not None and not callable(function):
+            raise InputError(f"{name} must be a function, not {shown(function)}")
+    if not isinstance(stacking, bool):
+        raise InputError(f"stacking must be True or False, not {shown(stacking)}")
+    if not isinstance(device, str | torch.device):
+        raise InputError(
+            f"device must be the name of a torch device, such as 'cpu' or 'cuda', not {shown(device)}"
+        )
+    try:
+        torch.empty(1, device=device)
+    except (
+        Exception
+    ) as error:  # torch raises what it likes: AssertionError, RuntimeError, NotImplementedError
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"device = {str(device)!r} cannot be used here ({why}): write device='cpu'"
+        ) from None
 
 
 def simulate(
@@ -77,6 +101,7 @@ def simulate(
     """
     if not isinstance(data, FederatedData):
         data = from_clients(data)
+    _check(loss, train, device, stacking)
     setup = Setup(model_factory(model, data), data, loss, train, device)
     settings: dict[str, Any] = {
         "server": server,

@@ -10,8 +10,10 @@ from typing import Any, get_args
 import numpy as np
 from torch import nn
 
+from fedhpo._settings import whole_number
 from fedhpo.config import Config
 from fedhpo.data import distances
+from fedhpo.data.partition import is_number
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.built import ROWS
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
@@ -106,10 +108,12 @@ class SimulatedFederation(HoldsTrials):
         missing: float = 0.0,
     ) -> None:
         refuse_in_worker()
-        if workers is not None and workers < 0:
-            raise InputError(f"workers must be at least 0, not {workers}")
-        if not 0 <= missing <= 1:
+        if workers is not None:
+            workers = whole_number("workers", workers, least=0)
+        if not is_number(missing) or not 0 <= missing <= 1:
             raise InputError(f"missing must be a probability, not {missing!r}")
+        if not isinstance(server, str):
+            raise unknown_name("server optimiser", server, OPTIMISERS)
         OPTIMISERS[server]  # an unknown name is an error here, not in the first round
         self._setup = setup
         data = setup.data

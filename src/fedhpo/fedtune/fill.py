@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.data import FederatedData
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Objective
@@ -41,6 +42,7 @@ class Simulation:
     measure: str = "heterogeneity_index"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         check_measure(self.measure)
         if self.scored_on not in SCORED_ON:
             raise unknown_name("scored_on", self.scored_on, SCORED_ON)

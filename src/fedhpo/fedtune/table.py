@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from fedhpo import _jsonfile
 from fedhpo._jsonfile import of_format
+from fedhpo._settings import check_settings, shown
 from fedhpo.config import Config
+from fedhpo.data.partition import is_number
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.fedtune.cells import Cells
 from fedhpo.fedtune.look_up import interpolated, nearest
@@ -73,6 +75,9 @@ class ReferenceTable:
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        if not isinstance(self.space, Space):
+            raise InputError(f"space must be a fedhpo.Space, not {shown(self.space)}")
         check_measure(self.measure)
         if self.look_up not in LOOK_UPS:
             raise unknown_name("look_up", self.look_up, LOOK_UPS)
@@ -91,6 +96,8 @@ class ReferenceTable:
         object.__setattr__(self, "configs", tuple(config.client for config in configs))
         object.__setattr__(self, "scores", tuple(map(_score, self.scores)))
         if self.edges is not None:
+            if not all(map(is_number, self.edges)):
+                raise InputError(f"edges must be finite and ascending, not {shown(self.edges)}")
             edges = tuple(float(edge) for edge in self.edges)
             if not edges or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
                 raise InputError(f"edges must be finite and ascending, not {list(edges)}")
@@ -144,7 +151,7 @@ class ReferenceTable:
             )
         except KeyError as error:
             raise InputError(f"{where}: the key {error} is missing") from None
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InputError(f"{where}: {error}") from None
 
     def save(self, path: str | Path) -> Path:

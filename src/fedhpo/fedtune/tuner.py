@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
@@ -42,6 +43,7 @@ class CellTuner:
     warm_start: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.sampler not in SAMPLERS:
             raise unknown_name("sampler", self.sampler, SAMPLERS)
         for name in ("steps", "points"):

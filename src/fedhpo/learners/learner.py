@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedhpo._settings import check_settings, shown
 from fedhpo.config import Config, Frozen
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.space import Choice, Space
@@ -34,6 +35,9 @@ class Learner:
     default: Mapping[str, Any] = field(default_factory=Frozen)
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        if self.space is not None and not isinstance(self.space, Space):
+            raise InputError(f"space must be a fedhpo.Space or None, not {shown(self.space)}")
         object.__setattr__(self, "fixed", Frozen(self.fixed))
         object.__setattr__(self, "default", Frozen(self.default))
 
@@ -101,6 +105,10 @@ class Algorithms:
     name: str = "cash"
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        for one in self.learners:
+            if not isinstance(one, Learner):
+                raise InputError(f"learners must be fedhpo.learners.Learner objects, not {shown(one)}")
         names = [name for one in self.learners for name in _space(one).scope("client")]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

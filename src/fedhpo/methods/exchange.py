@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
@@ -84,6 +85,7 @@ class Exchange:
     judge: Literal["losses", "evaluation"] = "losses"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         length = self.interval
         whole = isinstance(length, int) and not isinstance(length, bool) and length >= 1
         if not whole and not (isinstance(length, float) and 0 < length <= 1):

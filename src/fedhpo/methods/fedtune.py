@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.data import FederatedData
 from fedhpo.errors import InputError
@@ -71,6 +72,7 @@ class FedTune(Method):
     name: ClassVar[str] = "fedtune"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         _ = self._cells, self._simulation, self._cell_tuner
         if self.look_up not in LOOK_UPS:
             raise InputError(f"look_up must be one of {', '.join(LOOK_UPS)}, not {self.look_up!r}")

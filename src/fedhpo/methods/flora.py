@@ -7,6 +7,7 @@ them (line 6); the config of lowest predicted loss (line 7, Eq. 2.7) is trained 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo import samplers
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError, unknown_name
@@ -79,6 +81,7 @@ class FLoRA(Method):
     name: ClassVar[str] = "flora"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         from fedhpo.surfaces import REGRESSORS, SURFACES, WEIGHTINGS
 
         for name, known in (
@@ -91,13 +94,29 @@ class FLoRA(Method):
                 raise unknown_name(name, getattr(self, name), known)
         if self.surface == "mplm" and self.weighting != "uniform":
             raise InputError(f"weighting = {self.weighting!r} does not go with surface = 'mplm', a maximum")
-        if not self.alpha >= 0:
-            raise InputError(f"alpha must be at least 0, not {self.alpha!r}")
+        if not self.alpha > 0:
+            raise InputError(
+                f"alpha must be above 0, not {self.alpha!r}; surface = 'sgm' is without uncertainty"
+            )
         for name, least in (("minimum", 1), ("refine", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        self._check_pairs(1)
         self._query(_ANY, 1, 0, "accuracy")  # refuses the other settings
         super().__post_init__()
+
+    def _check_pairs(self, parties: int) -> None:
+        """Refuse, before anybody searches, more pairs than a Gaussian process of the surface takes."""
+        from fedhpo.surfaces.regressors import MOST_OF_A_PROCESS
+
+        sent = self.configs if self.best is None else self.best
+        pairs = sent * parties if self.surface.startswith("sgm") else sent
+        if self.regressor == "gp" and pairs > MOST_OF_A_PROCESS:
+            raise InputError(
+                f"regressor = 'gp' takes at most {MOST_OF_A_PROCESS} pairs, and {pairs} would be sent "
+                f"({sent} by each party{f', {parties} parties' if pairs > sent else ''}): let them send "
+                "fewer by best, or use 'forest'"
+            )
 
     def tuner(self) -> Tuner:
         """Trials trained to the end, one after the other: the first, and those that refine it."""
@@ -128,6 +147,7 @@ class FLoRA(Method):
     def run(self, search: Search) -> Trial:
         """Algorithm 1."""
         space = _local(search.space)
+        self._check_pairs(len(search.federation.train_clients))
         parties = self._search_at_parties(search, space)
 
         @cache
@@ -225,20 +245,33 @@ class FLoRA(Method):
         self, space: Space, parties: Sequence[PartyPairs], surface: Surface, search: Search
     ) -> dict[str, Any]:
         """Line 7: the config of lowest predicted loss, and what can be said of it."""
-        from fedhpo.surfaces import diagnose, minimise
+        from fedhpo.surfaces import minimise
 
         config, loss = minimise(surface, space, derive(search.seed, "minimise"))
         if self.diagnose and search.federation.checkpoint_share:  # a run that is kept
             from fedhpo.surfaces.plots import write_plots
 
-            write_plots(surface, config, parties[:_DRAWN], search.federation.record.directory / PLOTS)
+            try:
+                write_plots(surface, config, parties[:_DRAWN], search.federation.record.directory / PLOTS)
+            except (InputError, OSError) as error:
+                warnings.warn(f"{PLOTS} is left out: {error}", stacklevel=2)
         own = local_part(search.space.default())
         return {
             "surface": surface.name,
             "config": config.to_dict(),
             "predicted_loss": loss,
             "predicted_default_loss": float(surface.predict([own])[0]),
-            "diagnostics": diagnose(
+            "diagnostics": self._diagnosed(space, parties, config, own, search) if self.diagnose else None,
+        }
+
+    def _diagnosed(
+        self, space: Space, parties: Sequence[PartyPairs], config: Config, own: Config, search: Search
+    ) -> dict[str, Any] | None:
+        """What can be said of parties and surfaces; that it cannot be said ends no run."""
+        from fedhpo.surfaces import diagnose
+
+        try:
+            return diagnose(
                 space,
                 parties,
                 seed=search.seed,
@@ -247,9 +280,9 @@ class FLoRA(Method):
                 distances=self._distances(parties, search),
                 **self._regression,
             )
-            if self.diagnose
-            else None,
-        }
+        except InputError as error:
+            warnings.warn(f"flora's diagnostics are left out: {error}", stacklevel=2)
+            return None
 
     def _distances(self, parties: Sequence[PartyPairs], search: Search) -> dict[str, Any] | None:
         """Between the parties' rows, where they are at hand and not private."""

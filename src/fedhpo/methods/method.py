@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo._settings import check_settings
 from fedhpo.fingerprint import code_of
 from fedhpo.methods.tuner import Tuner
 
@@ -23,6 +24,7 @@ class Method(ABC):
     number: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        check_settings(self)
         self.tuner()  # refuses settings that cannot be, before anything else happens
 
     @abstractmethod

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fedhpo._arguments import checked_callbacks
+from fedhpo._settings import shown, whole_number
 from fedhpo.config import Config
+from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Federation
 from fedhpo.fingerprint import code_of
 from fedhpo.methods.method import Method
@@ -61,6 +64,20 @@ class ProxySearch(Method):
     callbacks: Sequence[Callable[[Any], Any]] = field(default=(), compare=False)
 
     name: ClassVar[str] = "proxy"
+
+    def __post_init__(self) -> None:
+        from fedhpo.methods.presets import method_of
+
+        if not isinstance(self.federation, Federation) and not callable(self.federation):
+            raise InputError(
+                f"federation must be a federation or a function that makes one, not {shown(self.federation)}"
+            )
+        method_of(self.method)
+        for name in ("length", "total", "cohort"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        checked_callbacks(self.callbacks)
+        super().__post_init__()
 
     def tuner(self) -> Tuner:
         """One trial, trained to the end."""

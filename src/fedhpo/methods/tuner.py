@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo._settings import shown
+from fedhpo.errors import InputError
 from fedhpo.fingerprint import code_of
 from fedhpo.methods.exchange import Exchange
 from fedhpo.policies import ClientPolicy, Fixed, Preparing
@@ -32,6 +34,20 @@ class Tuner:
     sampler: Sampler = field(default_factory=Random)
     policy: ClientPolicy = field(default_factory=Fixed)
     exchange: Exchange | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind, needed in (
+            ("schedule", "a schedule, such as fedhpo.schedules.Halving()", ("run", "rounds", "to_dict")),
+            ("sampler", "a sampler, such as fedhpo.samplers.Random()", ("suggest", "limit")),
+            ("policy", "a client policy, such as fedhpo.policies.Fixed()", ("begin", "needs", "to_dict")),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, type) or not all(hasattr(value, part) for part in needed):
+                raise InputError(f"{name} must be {kind}, not {shown(value)}")
+        if self.exchange is not None and not isinstance(self.exchange, Exchange):
+            raise InputError(
+                f"exchange must be a fedhpo.methods.Exchange or None, not {shown(self.exchange)}"
+            )
 
     name: ClassVar[str] = "tuner"
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.schedules.annealing import Annealing, annealed, check_annealing
@@ -49,6 +50,7 @@ class Evolution:
     annealing: Annealing = "cosine"
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not 0 <= self.eps < math.inf:
             raise InputError(f"eps must be a finite number of at least 0, not {self.eps!r}")
         if not 0 <= self.resample <= 1:

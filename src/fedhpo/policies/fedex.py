@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError, unknown_name
@@ -93,6 +94,7 @@ class FedEx(FedExSettings):
     rounds: int | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         check(self)
         _ = self._learned  # a file that cannot be read is an error here
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND, RoundReport
@@ -68,6 +69,7 @@ class FedPopLocal:
     rounds_before = 0
 
     def __post_init__(self) -> None:
+        check_settings(self)
         _ = self.evolution
         check_quantile(self.quantile)
         if self.radius is not None and not 0 <= self.radius < math.inf:

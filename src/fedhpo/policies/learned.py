@@ -11,7 +11,9 @@ import numpy as np
 
 from fedhpo import _jsonfile
 from fedhpo._jsonfile import of_format
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
+from fedhpo.data.partition import is_number
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Floats
 
@@ -35,13 +37,14 @@ class LearnedPolicy:
     log_weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if not self.arms or len(self.arms) != len(self.log_weights):
             raise InputError(
                 f"a policy needs at least one arm and as many log_weights, not {len(self.arms)} arms and "
                 f"{len(self.log_weights)} log_weights"
             )
-        if not np.isfinite(self.log_weights).all():
-            raise InputError(f"log_weights must be finite, not {list(self.log_weights)}")
+        if not all(map(is_number, self.log_weights)):
+            raise InputError(f"log_weights must be finite numbers, not {list(self.log_weights)}")
         # Through a config, so that a value is the same before and after its way through JSON.
         arms = tuple(Config(client=arm).client for arm in self.arms)
         object.__setattr__(self, "arms", arms)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.config import Config
+from fedhpo.errors import InputError
 from fedhpo.federation.protocol import BEFORE, CLIENT_CONFIGS, ClientSide, RoundReport
 from fedhpo.space import Space
 
@@ -48,6 +49,8 @@ class LookUp:
     _rule: ClientSide = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not all(hasattr(self.table, name) for name in ("resolve", "to_dict")):
+            raise InputError(f"table must be a fedhpo.ReferenceTable, not {self.table!r}")
         slim = getattr(self.table, "for_clients", None)
         object.__setattr__(self, "_rule", self.table if slim is None else slim())
 

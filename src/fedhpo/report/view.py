@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedhpo.errors import InputError
 from fedhpo.evaluation import Objective, truth
 from fedhpo.evaluation.objective import BALANCED
 from fedhpo.evaluation.truth import Truth
@@ -19,6 +20,7 @@ from fedhpo.report.words import rounds_of
 from fedhpo.run import Run, open_read
 from fedhpo.run.codec import unpack
 from fedhpo.run.failures import recorded_failures
+from fedhpo.run.run import RECORD, RESULT
 from fedhpo.verdict import verdict_of
 
 
@@ -120,7 +122,10 @@ def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
 
 
 def load_view(path: Path) -> RunView:
-    """Read a run's directory."""
+    """Read a run's directory; links are refused, and nothing that it names is imported."""
+    for name in (RECORD, RESULT, "study.toml", truth.FILE):
+        if (path / name).is_symlink():
+            raise InputError(f"{path / name} is a link: a report reads the run's own files only")
     with open_read(path) as run:
         view = RunView(
             path.resolve().name,

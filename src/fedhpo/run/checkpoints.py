@@ -8,7 +8,7 @@ from pathlib import Path
 from fedhpo.federation.checkpoint import parse_state, write_state
 from fedhpo.federation.protocol import TrialState
 from fedhpo.run.digests import digest
-from fedhpo.run.errors import DamageError, trouble_at
+from fedhpo.run.errors import DamageError, RunError, trouble_at
 from fedhpo.run.record import StateFile
 
 
@@ -34,7 +34,7 @@ class Checkpoints:
 
     def read(self, file: StateFile) -> TrialState:
         """The state in a file, which must be as it was written."""
-        path = self.directory / file.name
+        path = self._inside(file.name)
         with trouble_at(path, "cannot read the checkpoint"):
             data = path.read_bytes()
             if not _is(data, file):
@@ -45,7 +45,7 @@ class Checkpoints:
         """The files that are not as they were written, and what is wrong with each."""
         found = {}
         for file in files:
-            path = self.directory / file.name
+            path = self._inside(file.name)
             try:
                 whole = _is(path.read_bytes(), file)
             except OSError as error:
@@ -58,8 +58,20 @@ class Checkpoints:
     def delete(self, names: Collection[str]) -> None:
         """Delete files that the record does not name any more."""
         for name in names:
+            self._inside(name, link=True)  # of a link only the link itself is deleted
             with trouble_at(self.directory / name, "cannot delete the checkpoint"):
                 (self.directory / name).unlink(missing_ok=True)
+
+    def _inside(self, name: str, link: bool = False) -> Path:
+        """The file of that name; a record from elsewhere must not reach beyond its own directory."""
+        path = self.directory / name
+        plain = Path(name).name == name and name not in ("", "..")
+        if not plain or self.directory.is_symlink() or (path.is_symlink() and not link):
+            raise RunError(
+                f"the record beside {self.directory} names the checkpoint {name!r}, which lies elsewhere: "
+                "fedhpo did not write that"
+            )
+        return path
 
     def clear_strays(self, named: Collection[str]) -> None:
         """Delete what an interrupted checkpoint left behind."""

@@ -395,9 +395,12 @@ def list_runs(directory: str | Path) -> list[dict[str, Any]]:
     for file in sorted(Path(directory).glob(f"*/{RECORD}")):
         try:
             with open_read(file.parent) as run:
-                found.append(run.facts())
-        except RunError as error:
-            kinds = {NotBegunError: "not begun", OtherVersionError: "other version"}
+                facts = run.facts()
+            if not isinstance(facts["created"], int | float):
+                raise DamageError(file, "it does not say when it was begun")
+            found.append(facts)
+        except (RunError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            kinds: dict[type[Exception], str] = {NotBegunError: "not begun", OtherVersionError: "other version"}
             status = kinds.get(type(error), "damaged")
             found.append({"name": file.parent.name, "status": status, "created": None, "reason": str(error)})
     return sorted(found, key=lambda facts: facts["created"] or 0.0)

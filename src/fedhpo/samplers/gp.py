@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.samplers._acquisition import Acquisition, expected_improvement, noisy_expected_improvement
@@ -49,6 +50,7 @@ class GP:
     startup: int | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.acquisition not in ACQUISITIONS:
             raise unknown_name("acquisition", self.acquisition, ACQUISITIONS)
         if self.startup is not None and self.startup < 2:

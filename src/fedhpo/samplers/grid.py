@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedhpo._settings import check_settings, whole_number
 from fedhpo.config import Config
 from fedhpo.samplers.base import Observation
 from fedhpo.space import Space
@@ -19,6 +20,10 @@ class Grid:
     points: int | Mapping[str, int] = 3
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        named = self.points.items() if isinstance(self.points, Mapping) else [("points", self.points)]
+        for name, number in named:
+            whole_number(f"points[{name!r}]" if isinstance(self.points, Mapping) else name, number)
         # In one order, because a run is known by its settings as text.
         if isinstance(self.points, Mapping):
             object.__setattr__(self, "points", dict(sorted(self.points.items())))

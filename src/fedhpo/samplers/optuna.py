@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.errors import InputError, MissingExtraError, unknown_name
 from fedhpo.samplers._rungs import highest_rung
@@ -44,6 +45,11 @@ class OptunaSampler:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_settings(self)
+        if not isinstance(self.sampler, str) and not callable(self.sampler):
+            raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {self.sampler!r}")
+        if self.options or not isinstance(self.sampler, str) or self.sampler != "TPESampler":
+            self._made(_optuna(), 0)  # refuses names and options that it does not know
         # In one order, because a run is known by its settings as text.
         object.__setattr__(self, "options", dict(sorted(self.options.items())))
 
@@ -78,11 +84,16 @@ class OptunaSampler:
             kind = getattr(optuna.samplers, kind)
         if not callable(kind):
             raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {kind!r}")
-        takes = inspect.signature(kind).parameters
+        try:
+            takes = inspect.signature(kind).parameters
+        except (TypeError, ValueError):
+            raise InputError(
+                f"sampler must be a name or a class of Optuna's samplers, not {kind!r}"
+            ) from None
         seeded = {"seed": seed} if "seed" in takes else {}
         try:
             return kind(**seeded, **self.options)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise InputError(f"options of {self.sampler}: {error}; it takes {', '.join(takes)}") from None
 
     def limit(self, space: Space) -> int | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedhpo._settings import check_settings
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 from fedhpo.samplers._cube import Cube, Floats
@@ -54,6 +55,7 @@ class TPE:
     random_share: float = 0.0
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.startup is not None and self.startup < 1:
             raise InputError(f"startup must be at least 1, not {self.startup}")
         if not 0 < self.gamma < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class FixedLength:
     side_by_side: int = 32
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.trials is not None and self.trials < 1:
             raise InputError(f"trials must be at least 1, not {self.trials}")
         if self.side_by_side < 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Halving:
     eliminations: int | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.trials < 1:
             raise InputError(f"trials must be at least 1, not {self.trials}")
         if self.rate < 2:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from fedhpo._settings import check_settings
 from fedhpo.errors import InputError
 from fedhpo.schedules.halving import cost_of
 
@@ -97,6 +98,7 @@ class Hyperband:
     unit: int | None = None
 
     def __post_init__(self) -> None:
+        check_settings(self)
         if self.rate < 2:
             raise InputError(f"rate must be at least 2, not {self.rate}")
         if self.unit is not None and self.unit < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.config import SCOPES
@@ -19,6 +19,21 @@ KEYS: dict[str, tuple[str, ...]] = {
     "int": RANGE,
     "choice": ("choices", "default", "when", "type"),
     "ordinal": ("values", "choices", "default", "when", "type"),
+}
+#: What others call our keys.
+MEANT = {
+    "min": "low",
+    "max": "high",
+    "minimum": "low",
+    "maximum": "high",
+    "lower": "low",
+    "upper": "high",
+    "from": "low",
+    "to": "high",
+    "options": "choices",
+    "categories": "choices",
+    "scale": "log",
+    "kind": "type",
 }
 ALL_KEYS = ("low", "high", "log", "complement", "choices", "values", "value", "default", "when", "type")
 
@@ -41,6 +56,62 @@ def _check_table(value: Any, path: str) -> None:
         raise InputError(f"{path} must be a table, found {value!r}")
 
 
+def fixed_value(name: str, value: Any) -> Any:
+    """The value that is fixed; what may be meant as a range or a choice is refused, with what to write.
+
+    >>> fixed_value("client.lr", (1e-3, 1.0))
+    Traceback (most recent call last):
+    ...
+    fedhpo.errors.InputError: client.lr = (0.001, 1.0): to tune it write fedhpo.Float(0.001, 1.0, log=True), \
+to fix it at this value {'value': (0.001, 1.0)}
+    """
+    if isinstance(value, Mapping) and set(value) == {"value"}:
+        return value["value"]
+    instead = _instead(value)
+    if instead is None:
+        return value
+    fix = f", to fix it at this value {{'value': {value!r}}}" if isinstance(value, (list, tuple)) else ""
+    raise InputError(f"{name} = {value!r}: to tune it write {instead}{fix}")
+
+
+def _instead(value: Any) -> str | None:
+    """What a user may have meant who gave this in place of a hyperparameter; None of a plain value."""
+    if isinstance(value, range):
+        return f"fedhpo.Ordinal({list(value)!r})" if len(value) <= 5 else "fedhpo.Int(low, high)"
+    if isinstance(value, (list, tuple)):
+        return _range_or_choice(value)
+    if isinstance(value, (set, frozenset)):
+        return "fedhpo.Choice([...])"
+    if isinstance(value, Mapping):
+        if {"low", "high"} <= set(value):
+            return _range_or_choice((value["low"], value["high"]), log=bool(value.get("log")))
+        return "fedhpo.Float(low, high), fedhpo.Int(low, high), fedhpo.Choice([...]) or fedhpo.Ordinal([...])"
+    module = type(value).__module__.partition(".")[0]
+    if module == "optuna":
+        if hasattr(value, "choices"):
+            return f"fedhpo.Choice({list(value.choices)!r})"
+        ends = (getattr(value, "low", "low"), getattr(value, "high", "high"))
+        return _range_or_choice(ends, log=bool(getattr(value, "log", False)))
+    if module == "scipy" or module in ("hyperopt", "ConfigSpace", "ray"):
+        return "fedhpo.Float(low, high), with log=True where it is log-uniform, fedhpo.Int or fedhpo.Choice"
+    return None
+
+
+def _range_or_choice(values: Sequence[Any], log: bool | None = None) -> str:
+    if len(values) == 2 and all(type(value) in (int, float) for value in values) and values[0] < values[1]:
+        low, high = values
+        if log is None:
+            log = low > 0 and high >= 100 * low
+        kind = "Int" if type(low) is type(high) is int else "Float"
+        return f"fedhpo.{kind}({low!r}, {high!r}{', log=True' if log else ''})"
+    return f"fedhpo.Choice({list(values)!r})"
+
+
+def marked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `Space` for a scope, fixed lists marked as such."""
+    return {key: {"value": value} if isinstance(value, tuple) else value for key, value in values.items()}
+
+
 def _read_one(value: Any, path: str) -> Any:
     if isinstance(value, (list, tuple)):
         raise InputError(
@@ -50,11 +121,11 @@ def _read_one(value: Any, path: str) -> Any:
         return value
     for key in value:
         if key not in ALL_KEYS:
-            raise InputError(f"{path}: {unknown_name('key', key, ALL_KEYS)}")
+            raise InputError(f"{path}: {unknown_name('key', key, ALL_KEYS, MEANT)}")
     if "value" in value:
         if len(value) > 1:
             raise InputError(f"{path}: 'value' fixes it and stands alone, found {', '.join(value)}")
-        return value["value"]
+        return dict(value)
     kind = _kind(value, path)
     for key in value:
         if key not in KEYS[kind]:
@@ -77,7 +148,7 @@ def _read_one(value: Any, path: str) -> Any:
 
 def _kind(table: Mapping[str, Any], path: str) -> str:
     if "type" in table:
-        if table["type"] not in KINDS:
+        if not isinstance(table["type"], str) or table["type"] not in KINDS:
             raise InputError(f"{path}: {unknown_name('type', table['type'], KINDS)}")
         return str(table["type"])
     if "values" in table:

@@ -119,7 +119,7 @@ def distance(space: Space, a: Config, b: Config, rho: float) -> float:
 
 
 def check_scopes(scopes: Sequence[str]) -> None:
-    if isinstance(scopes, str):
+    if isinstance(scopes, str) or not isinstance(scopes, list | tuple | set | frozenset):
         raise InputError(f"scopes must be a list such as ('client',), found {scopes!r}")
     for scope in scopes:
         if scope not in SCOPES:

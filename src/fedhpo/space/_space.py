@@ -37,6 +37,8 @@ class Space:
     alphabetical order in each, in whichever order they are given. Everything that draws or lists (samplers,
     grids, arms, perturbations) goes by it, so that the same space is the same search.
 
+    A fixed value that is itself a list is written `{"value": [32, 16]}`: a bare one may be meant as a range.
+
     >>> from fedhpo.space import Choice, Float
     >>> space = Space(
     ...     client={"C": Float(0.1, 10, log=True, when={"model.algorithm": "svm"}), "epochs": 1},
@@ -79,7 +81,7 @@ class Space:
                 if isinstance(value, Hyperparameter):
                     tunable[name] = value
                 else:
-                    fixed[name] = frozen_value(name, value)
+                    fixed[name] = frozen_value(name, _form.fixed_value(name, value))
         self.hyperparameters: Mapping[str, Hyperparameter] = Frozen(tunable)
         self.fixed: Mapping[str, Any] = Frozen(fixed)
         self.names: tuple[str, ...] = tuple(tunable)
@@ -133,6 +135,7 @@ class Space:
             scope: self.scope(scope) if scope in scopes else dict(getattr(config, scope, {}))
             for scope in SCOPES
         }
+        kept = {scope: _form.marked(values) for scope, values in kept.items()}
         if config is not None:
             # What hangs on a hyperparameter that is inactive for good is inactive for good.
             held = {f"{scope}.{key}" for scope, values in kept.items() for key in values}
@@ -198,8 +201,15 @@ class Space:
         return _grid.grid(self, points)
 
     def complete(self, partial: Mapping[str, Mapping[str, Any]] | Config) -> Config:
-        """A user's own config with what it leaves out: defaults of active ones, and fixed values."""
-        given = (partial if isinstance(partial, Config) else Config.from_dict(partial)).flat()
+        """A user's own config with what it leaves out: defaults of active ones, and fixed values.
+
+        Names may be full ones too.
+
+        >>> from fedhpo.space import Float
+        >>> Space(client={"lr": Float(0, 1), "epochs": 1}).complete({"client.lr": 0.25})
+        Config(client={'lr': 0.25, 'epochs': 1})
+        """
+        given = (partial if isinstance(partial, Config) else self._from_names(partial)).flat()
         config = self.build(
             lambda dimension: (
                 self._checked(dimension, given[dimension.name])
@@ -209,6 +219,34 @@ class Space:
         )
         self._refuse_extras(given, config.flat())
         return config
+
+    def _from_names(self, partial: Any) -> Config:
+        """A config from scopes, or from full names."""
+        if not isinstance(partial, Mapping):
+            raise InputError(
+                f"a config must be a mapping such as {{'client': {{'lr': 0.1}}}}, found {partial!r}"
+            )
+        scopes: dict[Any, Any] = {}
+        for name, value in partial.items():
+            scope, dot, key = name.partition(".") if isinstance(name, str) else (name, "", "")
+            if dot and scope in SCOPES:
+                if not isinstance(scopes.setdefault(scope, {}), dict):
+                    raise InputError(f"{scope} must map names to values, found {scopes[scope]!r}")
+                scopes[scope][key] = value
+                continue
+            owners = [f"{s}.{name}" for s in SCOPES if name not in SCOPES and f"{s}.{name}" in self._all]
+            if owners:
+                first = owners[0].partition(".")[0]
+                raise InputError(
+                    f"a config names its scopes: write {{{first!r}: {{{name!r}: {value!r}}}}}, or the full "
+                    f"name {' or '.join(map(repr, owners))}, not {name!r}"
+                )
+            scopes[scope] = {**scopes.get(scope, {}), **value} if isinstance(value, Mapping) else value
+        return Config.from_dict(scopes)
+
+    @property
+    def _all(self) -> set[str]:
+        return {*self.names, *self.fixed}
 
     # Configs against the space.
 
@@ -293,7 +331,10 @@ class Space:
 
     def from_unit(self, unit: ArrayLike) -> Config:
         """The config at a point of the unit cube; uniform points give the prior."""
-        point = np.asarray(unit, dtype=np.float64)
+        try:
+            point = np.asarray(unit, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"unit must be a list of numbers in [0, 1], found {unit!r}") from None
         if point.shape != (self.dimensions,):
             raise InputError(f"unit must have shape ({self.dimensions},), found {point.shape}")
         coordinates = point.tolist()
@@ -398,7 +439,7 @@ class Space:
         return self.names, self.hyperparameters, self.fixed
 
     def __repr__(self) -> str:
-        scopes = ((scope, self.scope(scope)) for scope in SCOPES)
+        scopes = ((scope, _form.marked(self.scope(scope))) for scope in SCOPES)
         return f"Space({', '.join(f'{scope}={values!r}' for scope, values in scopes if values)})"
 
 

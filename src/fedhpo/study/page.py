@@ -44,6 +44,12 @@ def page() -> str:
         "`python docs/_make.py`.",
         "Required are `[data]`, `[model]`, one hyperparameter in `[space]`, and `[budget]`. A key that is "
         "not listed here is an error. `examples/` holds complete files.",
+        '**A study file is a program.** Names such as `"package.module:function"` in `[data]` and `[model]` '
+        'are imported and called, from the working directory too: `name = "os:system"` runs. Run a study of '
+        "somebody else's as you would run their script: after reading it. `fedhpo tune`, `advise`, `table "
+        "build` and `resume` run what it names (`resume` what the run's record names). `fedhpo report`, "
+        "`fedhpo runs` and `fedhpo.load_table` only read: they import nothing that a run or a table names, "
+        "and follow no links out of a run's directory.",
         "## Top level",
         _keys(whole, {name: sections[name] for name in ("name", "seed")}, ()),
         *_section(whole, "data"),

@@ -10,8 +10,8 @@ from fedhpo.config import frozen_value
 from fedhpo.errors import InputError
 from fedhpo.study.words import shown
 
-#: Tables and lists in each other, and bits of a whole number: more than any study needs, less than any limit.
-_DEEPEST, _BITS = 40, 1000
+#: Levels of tables and lists in each other: no study needs more. Larger numbers fit no 64 bits.
+_DEEPEST, _LARGEST = 16, 2**63 - 1
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,6 +28,8 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     ...
     fedhpo.errors.InputError: data.since = 2024-01-01: must be no date or time; write it as a string in quotes
     """
+    if not isinstance(given, Mapping):
+        raise InputError(f"a study must be a table of sections, found {shown(given)}")
     found: dict[str, Any] = _plain(given, "", 0)
     return found
 
@@ -46,8 +48,8 @@ def _plain(value: Any, where: str, depth: int) -> Any:
         return [_plain(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, datetime.date | datetime.time):
         raise InputError(f"{where} = {value}: must be no date or time; write it as a string in quotes")
-    if isinstance(value, int) and value.bit_length() > _BITS:
-        raise InputError(f"{where}: the whole number is too large: at most 300 digits are allowed")
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise InputError(f"{where} = {shown(value)}: must be at most 2**63 - 1")
     return frozen_value(where, value)
 
 

@@ -70,6 +70,10 @@ class Study:
             given = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not TOML: {error}") from None
+        except RecursionError:
+            raise InputError(f"{path}: not a study: its values are nested too deeply") from None
+        except ValueError as error:  # whole numbers of thousands of digits
+            raise InputError(f"{path}: not TOML: {error}") from None
         return cls.from_dict(given, text=text, path=path)
 
     @classmethod

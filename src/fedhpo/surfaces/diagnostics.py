@@ -56,8 +56,12 @@ def diagnose(
         )
     own = own_regressors(space, parties, regressor, seed)
     scores, differ = best_scores(parties), gamma(parties)
-    figures = leave_out(space, parties, own, seed=seed, alpha=alpha, regressor=regressor, weighting=weighting)
-    recommended, why = recommend(figures, differ)
+    settings: dict[str, Any] = {"alpha": alpha, "regressor": regressor, "weighting": weighting}
+    try:
+        figures, reason = leave_out(space, parties, own, seed=seed, **settings), ""
+    except InputError as error:  # more pairs than a Gaussian process of all of them takes
+        figures, reason = {}, f"no party was left out: {error}"
+    recommended, why = recommend(figures, differ, reason)
     # Delta does not hang on the config; any will do where none was recommended.
     terms = bound_terms(space, parties, own, parties[0].configs[0] if config is None else config)
     rows = [

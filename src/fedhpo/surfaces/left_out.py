@@ -94,11 +94,11 @@ def _mean(figures: Sequence[tuple[float, float, float]]) -> LeftOut:
     )
 
 
-def recommend(figures: Mapping[str, LeftOut], gamma: float) -> tuple[str, str]:
+def recommend(figures: Mapping[str, LeftOut], gamma: float, reason: str = "") -> tuple[str, str]:
     """The surface to use, and why.
 
     Of the surfaces whose regret is within a standard error of the lowest: APLM, the paper's best over all;
-    MPLM if the parties differ much; else the one of lowest regret.
+    MPLM if the parties differ much; else the one of lowest regret. `reason` says why there are no figures.
 
     >>> alike = LeftOut(0.1, 0.9, 0.02, 0.01)
     >>> recommend({name: alike for name in SURFACES}, gamma=1.3)[0]
@@ -107,7 +107,7 @@ def recommend(figures: Mapping[str, LeftOut], gamma: float) -> tuple[str, str]:
     favourite = "mplm" if gamma >= DIFFERENT else "aplm"
     differ = f"gamma = {gamma:.2f}: the parties differ {'much' if gamma >= DIFFERENT else 'little'}"
     if not figures:
-        return favourite, f"{differ}; with a single party nothing can be left out"
+        return favourite, f"{differ}; {reason or 'with a single party nothing can be left out'}"
     lowest = min(figures, key=lambda name: figures[name].regret)
     if figures[favourite].regret <= figures[lowest].regret + figures[lowest].deviation:
         return favourite, f"{differ}, and no surface does clearly better at a party that is left out"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedhpo._settings import check_settings, shown
 from fedhpo.config import Config
 from fedhpo.errors import InputError
 
@@ -32,8 +33,16 @@ class PartyPairs:
     losses: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        check_settings(self)
         object.__setattr__(self, "configs", tuple(self.configs))
-        object.__setattr__(self, "losses", tuple(float(loss) for loss in self.losses))
+        if not all(isinstance(config, Config) for config in self.configs):
+            raise InputError(f"configs of party {self.party} must be fedhpo.Config objects")
+        try:
+            object.__setattr__(self, "losses", tuple(float(loss) for loss in self.losses))
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(
+                f"losses of party {self.party} must be numbers, found {shown(self.losses)}"
+            ) from None
         if self.size < 1:
             raise InputError(f"size of party {self.party} must be at least 1, found {self.size}")
         if not self.configs or len(self.configs) != len(self.losses):

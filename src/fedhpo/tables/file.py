@@ -11,6 +11,8 @@ import json
 import lzma
 import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -42,6 +44,14 @@ _DAMAGE = (
     RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
+    struct.error,
+    SyntaxError,
+    tokenize.TokenError,
+    AttributeError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
     lzma.LZMAError,
 )
 _ARRAYS = ("rounds", "train_sizes", "validation_sizes", "trained", "parameters", "wrong", "counted", "loss")
@@ -199,5 +209,7 @@ def _checked(table: CurveTable) -> CurveTable:
         raise InputError("a loss is negative or not a number")
     if len(set(table.configs)) < configs:
         raise InputError("a config comes twice")
-    _ = table.study  # its own checks
+    if table.study_tables["model"].get("name") == "estimator":
+        raise InputError("its study names an estimator to import: a table is read, never run")
+    _ = table.study  # its own checks, which import nothing
     return table
