@@ -20,10 +20,24 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     output = Path(output)
     content = page([load_view(Path(run)) for run in runs])
     try:
-        output.write_text(content, encoding="utf-8")
+        _write(output, content)
     except OSError as error:
         raise InputError(f"cannot write the report {output}: {error.strerror or error}") from None
     return output
+
+
+def _write(output: Path, content: str) -> None:
+    """Write aside, then rename: who is killed meanwhile leaves the old page, not half of the new one."""
+    if output.exists() and not output.is_file():  # such as /dev/stdout
+        output.write_text(content, encoding="utf-8")
+        return
+    aside = output.with_name(output.name + ".part")
+    try:
+        aside.write_text(content, encoding="utf-8")
+        aside.replace(output)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def page(views: Sequence[RunView]) -> str:
