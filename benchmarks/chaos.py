@@ -1,6 +1,6 @@
 """Kill runs at any moment, damage their files, carry on: does the answer stay the same?
 
-    python benchmarks/chaos.py [--kills 1000] [--flips 1000] [--log chaos.jsonl] [--seconds 600]
+    python benchmarks/chaos.py [--kills 1000] [--flips 500] [--log chaos.jsonl] [--seconds 600]
 
 Random studies (every method, private and not, keys shuffled) get SIGKILL, the whole group or the parent
 alone, in their first 50 ms, while the record is made, a round is recorded, a checkpoint or the report is
@@ -65,7 +65,7 @@ def chain(
     """One chain and the flips that follow it, as lines of the log."""
     kinds = options.methods.split(",") if options.methods else list(KINDS)
     kind = kinds[seed % len(kinds)]
-    before, began = starts.segments(), time.monotonic()
+    before, began = starts.segments(options.own_memory), time.monotonic()
     line: dict[str, Any] = {"chain": seed, "kind": kind, "outcome": "identical", "note": ""}
     lines: list[dict[str, Any]] = []
     links: Chain | None = None
@@ -85,9 +85,7 @@ def chain(
         line |= {key: value for key, value in tally.items() if key != "notes"}
         if line["outcome"] != "identical" or links.tally.torn:
             line["notes"] = links.tally.notes
-    # Others at work on this machine have segments too: only what nobody uses any more was left behind.
-    new = starts.segments() - before
-    line["segments"] = len(starts.unused(new)) if new else 0
+    line["segments"] = len(starts.unused(starts.segments(options.own_memory) - before))
     line["seconds"] = round(time.monotonic() - began, 2)
     return [line, *lines]
 
@@ -164,9 +162,8 @@ def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
         },
     }
     found["broken"] = {name: count for name in LIMITS if (count := found.get(name, 0) + after[name])}
-    found["seeds"] = sorted(
-        {line.get("chain", line.get("flip")) for line in lines if line["outcome"] in LIMITS}
-    )
+    broken = (line for line in lines if line["outcome"] in LIMITS or any(line.get(name) for name in LIMITS))
+    found["seeds"] = sorted({line.get("chain", line.get("flip")) for line in broken})
     return found
 
 
@@ -192,7 +189,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--flips", type=int, default=0)
+    parser.add_argument("--flips", type=int, help="(default: half as many as kills)")
     parser.add_argument("--seed", type=int, default=0, help="of the first chain; the others follow")
     parser.add_argument("--seconds", type=float, help="begin no chain after so long; call again to go on")
     parser.add_argument("--log", type=Path, help="JSON lines; another call goes on from there")
@@ -208,6 +205,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     options.verbose = options.chain is not None
+    options.flips = options.kills // 2 if options.flips is None else options.flips
     if options.chain is not None:
         options.seed, options.jobs = options.chain, 1
     return options
@@ -222,6 +220,7 @@ def main() -> None:
         (work / "warm.toml").write_text(WARM)
         starts.warm_up(work / "warm.toml", work)
         if options.chain is not None:
+            options.own_memory = starts.own_shared_memory()
             with (work / "one.jsonl").open("w") as file:
                 for line in chain(
                     options.chain, options, work / "one", min(options.kills, 16), options.flips
@@ -234,7 +233,8 @@ def main() -> None:
         facts = summary(read(log))
     print(json.dumps(facts)) if options.json else show(facts)
     if facts["kills"] < options.kills and options.chain is None:
-        print(f"{options.kills - facts['kills']} kills are still to do: call again with the same --log")
+        left = options.kills - facts["kills"]
+        print(f"{left} kills are still to do: call again with the same --log", file=sys.stderr)
     sys.exit(1 if facts["broken"] else 0)
 
 
@@ -261,6 +261,7 @@ def run_lanes(options: argparse.Namespace, log: Path, work: Path) -> None:
 def _be_a_lane(number: int, options: argparse.Namespace, log: Path, work: Path) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     code = 1
+    options.own_memory = starts.own_shared_memory()
     try:
         lane(number, options, log, work)
         code = 0

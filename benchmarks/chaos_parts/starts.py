@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import importlib
 import io
 import json
@@ -190,19 +191,42 @@ def end(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def segments() -> set[str]:
-    """Shared memory by name: POSIX segments and semaphores, System V segments."""
-    with contextlib.suppress(OSError):
-        posix = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
+def own_shared_memory() -> bool:
+    """Give this process and its children a `/dev/shm` of their own; False where the system does not allow it.
+
+    Others at work on the machine have segments too. Without this, only names that we could have given count.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    mounts, ipc = 0x00020000, 0x08000000
+    if libc.unshare(mounts | ipc):
+        return False
+    private_and_below = 0x40000 | 0x4000
+    libc.mount(b"none", b"/", None, private_and_below, None)
+    return bool(libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) == 0)
+
+
+def segments(ours: bool) -> set[str]:
+    """Shared memory by name: POSIX segments and semaphores, System V segments.
+
+    Where `/dev/shm` is shared with others, those that look like Python's or torch's.
+    """
+    found = {f"/dev/shm/{entry.name}" for entry in os.scandir("/dev/shm") if ours or _ours(entry)}
+    if ours:
         system = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
-        return posix | {f"sysv {line.split()[1]}" for line in system if line.split()}
-    return set()
+        found |= {f"sysv {line.split()[1]}" for line in system if line.split()}
+    return found
+
+
+def _ours(entry: os.DirEntry[str]) -> bool:
+    with contextlib.suppress(OSError):
+        return entry.is_file() and entry.name.startswith(("psm_", "torch_", "sem.", "fedhpo", "pymp"))
+    return False
 
 
 def unused(names: set[str]) -> set[str]:
-    """Those of the segments that no living process has open: others at work here keep theirs."""
+    """Those of the segments that no living process has mapped: others at work here keep theirs."""
     used = ""
-    for name in os.listdir("/proc"):
+    for name in os.listdir("/proc") if names else ():
         if name.isdigit():
             with contextlib.suppress(OSError):
                 used += Path(f"/proc/{name}/maps").read_text()
