@@ -90,6 +90,11 @@ def chain(
     return [line, *lines]
 
 
+def kills_of(seed: int) -> int:
+    """The most kills of a chain."""
+    return 3 + seed * 7919 % 14
+
+
 def lane(number: int, options: argparse.Namespace, log: Path, work: Path) -> None:
     """One chain after the other until there are enough kills and flips, or the time is over."""
     end = time.monotonic() + options.seconds if options.seconds else float("inf")
@@ -103,7 +108,7 @@ def lane(number: int, options: argparse.Namespace, log: Path, work: Path) -> Non
             return
         while seed in done:
             seed += options.jobs
-        wanted = min(3 + (seed * 7919) % 14, options.kills - kills) if kills < options.kills else 2
+        wanted = min(kills_of(seed), options.kills - kills) if kills < options.kills else 2
         damaged = min(options.flips - flips, 10 if kills < options.kills else 30)
         with place(work) as folder:
             found = chain(seed, options, folder, wanted, max(0, damaged))
@@ -182,7 +187,9 @@ def show(facts: dict[str, Any]) -> None:
     for name, outcomes in facts["flips_by_file"].items():
         print(f"  {name}: {outcomes}")
     if facts["broken"]:
-        print(f"BROKEN: {facts['broken']}; again with --chain SEED: {facts['seeds']}")
+        print(
+            f"BROKEN: {facts['broken']}; again with --chain SEED (and the same --methods): {facts['seeds']}"
+        )
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -220,14 +227,7 @@ def main() -> None:
         (work / "warm.toml").write_text(WARM)
         starts.warm_up(work / "warm.toml", work)
         if options.chain is not None:
-            options.own_memory = starts.own_shared_memory()
-            with (work / "one.jsonl").open("w") as file:
-                for line in chain(
-                    options.chain, options, work / "one", min(options.kills, 16), options.flips
-                ):
-                    print(json.dumps(line))
-                    file.write(json.dumps(line) + "\n")
-            log = work / "one.jsonl"
+            log = run_one(options, work)
         else:
             run_lanes(options, log, work)
         facts = summary(read(log))
@@ -236,6 +236,16 @@ def main() -> None:
         left = options.kills - facts["kills"]
         print(f"{left} kills are still to do: call again with the same --log", file=sys.stderr)
     sys.exit(1 if facts["broken"] else 0)
+
+
+def run_one(options: argparse.Namespace, work: Path) -> Path:
+    """One chain with everything told, in a log of its own."""
+    options.own_memory = starts.own_shared_memory()
+    lines = chain(options.chain, options, work / "one", kills_of(options.chain), min(options.flips, 30))
+    log = work / "one.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    print(log.read_text(), end="")
+    return log
 
 
 def run_lanes(options: argparse.Namespace, log: Path, work: Path) -> None:
