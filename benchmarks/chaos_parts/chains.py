@@ -227,6 +227,7 @@ class Chain:
             raise Broken("different", torn(self.run))
 
     def _snapshot(self, state: str) -> None:
+        state = state if self._seen.begun else "not begun"
         if (self.run / "record.sqlite").is_file():
             target = self.folder.with_name("snapshots") / state
             shutil.rmtree(target, ignore_errors=True)

@@ -15,6 +15,14 @@ from chaos_parts.damage import damage
 #: Files that can be made again from the record, or hold nothing that matters: no reason to refuse a run.
 HARMLESS = ("lock", "record-shm", "result", "history", "report")
 
+#: What carries a run on in which state; where nothing was begun, `resume` rightly says so.
+COMMANDS = {
+    "not begun": ("tune",),
+    "killed": ("tune", "resume"),
+    "stopped": ("tune", "resume"),
+    "finished": ("tune", "resume", "report"),
+}
+
 
 class Flips:
     """Damages snapshots of one run, one file each, and carries on where the run was begun."""
@@ -28,8 +36,7 @@ class Flips:
         """One flip, and what came of it."""
         rng = self.rng
         state = rng.choice(sorted(self.snapshots))
-        names = ["tune", "resume", "report"] if state == "finished" else ["tune", "resume"]
-        name = rng.choice(names)
+        name = rng.choice(COMMANDS[state])
         expected = self._page(state) if name == "report" else b""
         self._lay_out(state)
         found: dict[str, Any] = {"state": state, "command": name, **damage(self.folder / RUN, rng)}
