@@ -117,7 +117,8 @@ def lane(number: int, options: argparse.Namespace, log: Path, work: Path) -> Non
         seed += options.jobs
         bad = [line for line in found if line["outcome"] in LIMITS]
         for line in bad:
-            print(f"chain {line.get('chain', line.get('flip'))}: {json.dumps(line)[:600]}", flush=True)
+            said = f"chain {line.get('chain', line.get('flip'))}: {json.dumps(line)[:600]}"
+            print(said, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ def test_killed_and_damaged_runs_end_in_the_same_result_or_are_refused():
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["kills"] >= 6
     assert facts["flips"]["tried"] >= 6
-    assert facts["broken"] == {}, done.stdout
+    assert facts["broken"] == {}, done.stderr
     assert done.returncode == 0
 
 
