@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -230,6 +231,21 @@ def test_a_stopped_run_has_a_report_too(stopped, tmp_path):
     assert view.result["best"]["trial"] == scores.index(max(scores))
     content = write_report([stopped], tmp_path / "report.html").read_text()
     assert f"{max(scores):.4f}" in content
+
+
+def test_a_report_that_cannot_be_ended_leaves_the_old_one(stopped, tmp_path, monkeypatch):
+    page = write_report([stopped], tmp_path / "report.html")
+    before = page.read_bytes()
+
+    def cut_short(self, content, **_):
+        self.write_bytes(content[:100].encode())
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", cut_short)
+    with pytest.raises(InputError, match=r"cannot write the report .*: No space left on device"):
+        write_report([stopped], page)
+    assert page.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_the_report_needs_a_place(stopped, tmp_path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -36,23 +34,19 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     views = [_viewed(Path(run)) for run in runs]
     content = _shown(views, runs)
     try:
-        # Aside, then renamed: a link in a run's directory is replaced, not followed.
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=output.parent, prefix=".report-", delete=False
-        ) as aside:
-            aside.write(content)
-        Path(aside.name).chmod(0o666 & ~_umask())
-        Path(aside.name).replace(output)
+        _write(output, content)
     except OSError as error:
         raise InputError(f"cannot write the report {output}: {error.strerror or error}") from None
     return output
 
 
-def _umask() -> int:
-    """What new files may not have; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write(output: Path, content: str) -> None:
+    """Aside, then renamed: the page is whole or as it was, and a link in a run's directory is not followed."""
+    aside = output.with_name(output.name + ".part")
+    aside.unlink(missing_ok=True)  # what a kill left behind
+    with aside.open("x", encoding="utf-8") as file:
+        file.write(content)
+    aside.replace(output)
 
 
 def _viewed(run: Path) -> RunView:

@@ -400,7 +400,10 @@ def list_runs(directory: str | Path) -> list[dict[str, Any]]:
                 raise DamageError(file, "it does not say when it was begun")
             found.append(facts)
         except (RunError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            kinds: dict[type[Exception], str] = {NotBegunError: "not begun", OtherVersionError: "other version"}
+            kinds: dict[type[Exception], str] = {
+                NotBegunError: "not begun",
+                OtherVersionError: "other version",
+            }
             status = kinds.get(type(error), "damaged")
             found.append({"name": file.parent.name, "status": status, "created": None, "reason": str(error)})
     return sorted(found, key=lambda facts: facts["created"] or 0.0)
