@@ -36,22 +36,22 @@ class Stop(Exception):
     """Ends a run in the middle."""
 
 
-def carried_on(path, *, stop_after=None, die=False, checkpoint=True, **options):
+def carried_on(path, *, stop_after=None, die=False, **options):
     """Begin or go on with the run; the result without its times."""
     run = Run.create_or_open(path, {"seed": 7}, "small", 1, "seed = 7\n")
 
     def on_event(progress):
+        # At an event, not by the clock as usual: every time the same files.
+        if stop_after is not None and not progress.replayed and progress.number == stop_after - 3:
+            assert federation.checkpoint()
         if progress.number == stop_after:
             raise Stop
 
     try:
         toy = ToyFederation(missing=0.1, **options)
-        federation = RecordedFederation(
-            toy, run.record, run.ledger, on_event=on_event, checkpoint_share=1.0 if checkpoint else 0.0
-        )
+        federation = RecordedFederation(toy, run.record, run.ledger, on_event=on_event, checkpoint_share=0.0)
         found = json.loads(json.dumps(method(federation, rounds=ROUNDS)))
-        if checkpoint:
-            federation.checkpoint()
+        federation.checkpoint()
         rows = run.finish(found)
         for row in rows:
             del row["seconds"]
@@ -93,7 +93,8 @@ def runs(memory):
     carried_on(folder / "x", stop_after=2 * last // 3, die=True)
     (folder / "x-killed").rename(folder / "killed")
     assert (folder / "killed" / "record.sqlite-wal").stat().st_size > 0
-    assert any((folder / "stopped" / "checkpoints").iterdir())
+    for kind in ("finished", "stopped", "killed"):
+        assert any((folder / kind / "checkpoints").iterdir())
     return folder, whole
 
 
