@@ -41,7 +41,10 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
 
 
 def _write(output: Path, content: str) -> None:
-    """Aside, then renamed: the page is whole or as it was, and a link in a run's directory is not followed."""
+    """Aside, then renamed: the page is whole or as it was, and a link in its place is not followed."""
+    if output.exists() and not output.is_file():  # such as /dev/stdout
+        output.write_text(content, encoding="utf-8")
+        return
     aside = output.with_name(output.name + ".part")
     aside.unlink(missing_ok=True)  # what a kill left behind
     with aside.open("x", encoding="utf-8") as file:
