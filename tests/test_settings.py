@@ -156,6 +156,25 @@ def test_callbacks_that_can_be_called_are_taken(capsys):
     assert seen[-1] == "finish"
 
 
+def test_a_grid_that_nobody_can_try_is_refused_before_it_is_made():
+    wide = fh.Space(client={"epochs": fh.Int(1, 2**40)})
+    with pytest.raises(fh.InputError, match=r"1,099,511,627,776 values of client.epochs.*'client.epochs': 5"):
+        next(wide.grid(3))
+    assert len(list(wide.grid({"client.epochs": 4}))) == 4
+    many = fh.Space(client={name: fh.Float(0.0, 1.0) for name in "abc"})
+    with pytest.raises(fh.InputError, match=r"the grid has 8,000,000 configs; at most 1,000,000"):
+        many.grid(200)
+
+
+def test_partitions_and_splits_of_ones_own_are_checked():
+    x, y = np.zeros((10, 2)), np.arange(10) % 2
+    for partition in (fh.data.IID, lambda: None, {"kind": "iid"}, 3):
+        with pytest.raises(fh.InputError, match=r"partition must be a partition, such as fedhpo.data.IID"):
+            fh.from_arrays(x, y, partition)
+    with pytest.raises(fh.InputError, match=r"split must give three fedhpo.data.Split objects, not None"):
+        fh.from_arrays(x, y, fh.data.IID(2), split=lambda whole, rng: None)
+
+
 def test_a_device_that_is_not_there():
     data = fh.load("digits", clients=3)
     if not torch.cuda.is_available():

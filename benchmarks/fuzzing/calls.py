@@ -168,7 +168,7 @@ def tuned(method: Any, folder: Path, **given: Any) -> None:
     try:
         fh.tune(
             federation,
-            given.pop("space", None) or toy_space(),
+            given.pop("space", toy_space()),
             method,
             **{k: v for k, v in arguments.items() if k != "space"},
         )

@@ -183,7 +183,7 @@ def _near(value: Any, rng: Random) -> Any:
         return rng.choice((-value, value * 10, value + 1, float(value), str(value), 0, value / 3))
     if isinstance(value, str):
         return rng.choice((_typo(value, rng), value.upper(), value + "x", value[:-1], value.title(), [value]))
-    return rng.choice((value, None)) if value else odd_leaf(rng, toml=True)
+    return rng.choice((value, None))
 
 
 def _typo(text: str, rng: Random) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from fedhpo._settings import shown
 from fedhpo.data.container import Array, FederatedData, Integers, Split
 from fedhpo.data.partition import Natural, Partitioner, stream
 from fedhpo.data.split import SplitRule
-from fedhpo.errors import unknown_name
+from fedhpo.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +45,12 @@ def assemble(
     deal_rng, split_rng = stream(seed, 0), stream(seed, 1)
     rows = np.arange(len(samples.x)) if samples.rows is None else samples.rows
     groups = None if samples.groups is None else samples.groups[rows]
-    dealt = partition(samples.y[rows], deal_rng, groups)
+    dealt = _dealt(partition, samples.y[rows], deal_rng, groups)
     names = None
     if isinstance(partition, Natural) and groups is not None and samples.group_names is not None:
         first = groups[dealt.indices[dealt.offsets[:-1]]]
         names = tuple(str(samples.group_names[group]) for group in first)
-    train, validation, test = split(Split(rows[dealt.indices], dealt.offsets), split_rng)
+    train, validation, test = _parted(split, Split(rows[dealt.indices], dealt.offsets), split_rng)
     mean, std = samples.mean, samples.std
     if samples.scale is not None:
         mean, std = _scale(samples.x[train.indices], samples.scale)
@@ -64,6 +67,37 @@ def assemble(
         name=name,
         client_names=names,
     ).validate()
+
+
+def _dealt(partition: Any, labels: Array, rng: np.random.Generator, groups: Integers | None) -> Split:
+    """What the partition deals; a user's own may be anything."""
+    _check_takes("partition", partition, 3, "fedhpo.data.IID(10)")
+    found = partition(labels, rng, groups)
+    if not isinstance(found, Split):
+        raise InputError(f"partition must give a fedhpo.data.Split, not {shown(found)}")
+    return found
+
+
+def _parted(split: Any, whole: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
+    _check_takes("split", split, 2, "fedhpo.data.InsideClients()")
+    found = split(whole, rng)
+    if not isinstance(found, tuple | list) or [type(part) for part in found] != [Split] * 3:
+        raise InputError(f"split must give three fedhpo.data.Split objects, not {shown(found)}")
+    train, validation, test = found
+    return train, validation, test
+
+
+def _check_takes(name: str, function: Any, arguments: int, example: str) -> None:
+    """A function of so many arguments, as far as that can be known."""
+    fits = callable(function) and not isinstance(function, type)
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except TypeError:
+        fits = False
+    except ValueError:  # it does not say
+        pass
+    if not fits:
+        raise InputError(f"{name} must be a {name}, such as {example}, not {shown(function)}")
 
 
 def _scale(x: Array, kind: str) -> tuple[Array, Array]:

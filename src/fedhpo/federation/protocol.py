@@ -83,7 +83,8 @@ class Work:
             raise InputError(f"cohort names a client twice: {list(self.cohort)}")
         each = [self.client] if isinstance(self.client, Mapping) else self.client
         listed = isinstance(each, Sequence) and all(isinstance(one, Mapping) for one in each)
-        if not listed and not hasattr(self.client, "resolve"):
+        rule = hasattr(self.client, "resolve") and hasattr(self.client, "to_dict")
+        if not listed and not rule:
             raise InputError(
                 "client must map hyperparameters to values, for the whole cohort or for each member, not "
                 f"{self.client!r}"

@@ -104,7 +104,10 @@ class ProxySearch(Method):
 
         given = self.federation
         rounds = self.length or search.rounds
-        with nullcontext(given) if isinstance(given, Federation) else given() as federation:
+        made = given if isinstance(given, Federation) else given()
+        if not isinstance(made, Federation):
+            raise InputError(f"federation: the function must make a federation, not {shown(made)}")
+        with nullcontext(made) if isinstance(given, Federation) else made as federation:
             result = tune(
                 federation,
                 search.space,

@@ -12,6 +12,9 @@ from fedhpo.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from fedhpo.space._space import Space
 
+#: Values of one hyperparameter, and combinations, that nobody can try.
+MOST_VALUES, MOST_CONFIGS = 10_000, 1_000_000
+
 OTHER = object()  # stands for all values of a parent that no condition mentions
 
 
@@ -22,6 +25,14 @@ def grid(space: Space, points: int | Mapping[str, int]) -> Iterator[Config]:
         for name in points:
             if name not in values:
                 raise unknown_name("hyperparameter in points", name, space.names)
+
+    # What hangs on a condition may not branch: only what always does is counted.
+    always = math.prod(len(values[dimension.name]) for dimension in space.plan if not dimension.condition)
+    if always > MOST_CONFIGS:
+        raise InputError(
+            f"points: the grid has {always:,} configs; at most {MOST_CONFIGS:,} are allowed: use fewer "
+            "points, or random search"
+        )
 
     def combine(step: int, chosen: dict[str, Any]) -> Iterator[Config]:
         if step == len(space.plan):
@@ -48,6 +59,12 @@ def _values(space: Space, name: str, points: int | Mapping[str, int]) -> list[An
         raise InputError(f"points: {name} is continuous and needs a number of values")
     if count is not None and (type(count) is not int or count < 1):
         raise InputError(f"points of {name} must be a whole number of at least 1, found {count!r}")
+    values = hyperparameter.count if count is None else min(count, hyperparameter.count)
+    if values > MOST_VALUES:
+        raise InputError(
+            f"points: the grid would have {values:,} values of {name}; at most {MOST_VALUES:,} are allowed: "
+            f"name a number of them, points = {{{name!r}: 5}}"
+        )
     return hyperparameter.grid(count)
 
 

@@ -26,6 +26,8 @@ class Request:
 
     def file(self, relative: str) -> Path:
         """A file of the data directory: `path` if given, else what FEDHPO_DATA names."""
+        if self.path is not None and not isinstance(self.path, str | os.PathLike):
+            raise InputError(f"path={self.path!r}; allowed: the directory that holds the data")
         directory = self.path or os.environ.get("FEDHPO_DATA")
         if not directory:
             raise InputError(
