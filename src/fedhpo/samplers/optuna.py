@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,7 +50,9 @@ class OptunaSampler:
         if not isinstance(self.sampler, str) and not callable(self.sampler):
             raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {self.sampler!r}")
         if self.options or not isinstance(self.sampler, str) or self.sampler != "TPESampler":
-            self._made(_optuna(), 0)  # refuses names and options that it does not know
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what Optuna warns of is said when it is used
+                self._made(_optuna(), 0)  # refuses names and options that it does not know
         # In one order, because a run is known by its settings as text.
         object.__setattr__(self, "options", dict(sorted(self.options.items())))
 

@@ -207,7 +207,7 @@ class Space:
 
         >>> from fedhpo.space import Float
         >>> Space(client={"lr": Float(0, 1), "epochs": 1}).complete({"client.lr": 0.25})
-        Config(client={'lr': 0.25, 'epochs': 1})
+        Config(client={'epochs': 1, 'lr': 0.25})
         """
         given = (partial if isinstance(partial, Config) else self._from_names(partial)).flat()
         config = self.build(
