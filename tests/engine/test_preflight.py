@@ -249,7 +249,7 @@ def test_learners_are_asked_for_names_and_metric():
     federation = fh.LearnerFederation(rows, "sklearn.linear_model:Ridge", scoring="r2", workers=0)
     space = fh.Space(client={"alpha": fh.Float(0.1, 1.0)})
     with pytest.raises(PreflightError, match="accuracy cannot be had of float targets"):
-        fh.tune(federation, space, "random", rounds=1, total=2, cohort=4)
+        fh.tune(federation, space, "random", rounds=1, total=2, cohort=4, objective="accuracy")
     with warnings.catch_warnings():
         warnings.simplefilter("error", PreflightWarning)
         result = fh.tune(federation, space, "random", rounds=1, total=2, cohort=4, objective="loss")

@@ -88,7 +88,7 @@ def test_draw_without_replacement():
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "all"])
 def test_wrong_number_of_clients(wrong):
-    with pytest.raises(InputError, match="evaluation clients"):
+    with pytest.raises(InputError, match="clients"):
         Evaluator(clients=wrong)
 
 

@@ -53,6 +53,11 @@ class Evaluator:
     personalised: bool = False
 
     def __post_init__(self) -> None:
+        if str(self.average) == "mean":
+            raise InputError(
+                "average = 'mean' is gone: it compared trials by means over different rounds. "
+                "Use 'recent', which compares them at equal rounds, or 'last'"
+            )
         check_settings(self)
         wanted = self.clients
         if wanted is not None:
@@ -60,11 +65,6 @@ class Evaluator:
                 raise InputError(f"evaluation clients must be a number or a share of clients, not {wanted!r}")
             if isinstance(wanted, float) and wanted > 1:
                 raise InputError(f"evaluation clients, as a share, must lie in (0, 1], not {wanted!r}")
-        if str(self.average) == "mean":
-            raise InputError(
-                "average = 'mean' is gone: it compared trials by means over different rounds. "
-                "Use 'recent', which compares them at equal rounds, or 'last'"
-            )
         if self.average not in ("last", "recent"):
             raise unknown_name("average", self.average, ["last", "recent"])
         if not 0 <= self.bias < math.inf:
