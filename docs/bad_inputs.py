@@ -267,7 +267,7 @@ CASES = [
         "space.client.lr",
         {"space.client": "lr = { low = 0.1, hihg = 1.0 }"},
     ),
-    Case("min and max", "did you mean 'low'", {"space.client": "lr = { min = 0.1, max = 1.0 }"}),
+    Case("min and max", "did you mean 'high'", {"space.client": "lr = { min = 0.1, max = 1.0 }"}),
     Case("type is a list", "space.client.lr", {"space.client": "lr = { low = 0.1, high = 1.0, type = [] }"}),
     Case("hyperparameter of another server optimiser", "space.server.beta1", {"space.server": "beta1 = 0.9"}),
     Case("unknown server optimiser", "server.optimiser", {"server": 'optimiser = "adam"'}),

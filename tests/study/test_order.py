@@ -128,7 +128,7 @@ def test_a_config_is_written_in_one_order() -> None:
         (math.nan, "data.x = nan: must be finite"),
         (-math.inf, "data.x = -inf: must be finite"),
         ([1, {"y": [math.inf]}], r"data.x\[1\].y\[0\] = inf: must be finite"),
-        (10**400, "data.x: the whole number is too large"),
+        (10**400, r"data.x = 1000.*must be at most 2\*\*63 - 1"),
         ({1: 2}, "data.x: a key must be a string, found 1"),
         (object(), "data.x = <object.*must be a number"),
     ],
@@ -152,5 +152,5 @@ def test_tables_without_end_are_refused() -> None:
     deep: Any = 1
     for _ in range(3000):
         deep = {"a": deep}
-    with pytest.raises(InputError, match="more than 40 deep"):
+    with pytest.raises(InputError, match="more than 16 deep"):
         plain({"data": deep})

@@ -28,10 +28,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _not_begun(path: Path) -> str:
     """Why there is nothing to go on with, and what to do instead."""
+    from fedhpo.run.run import LOCK
+
     if not path.exists():
         return "no such directory; `fedhpo runs` lists runs"
     study = path / "study.toml"
-    if not study.is_file():
+    if not study.is_file() or not (path / LOCK).exists():  # a study's directory is not yet a run's
         return "no run was begun there; `fedhpo runs` lists runs, `fedhpo tune` begins one"
     name = path.resolve().name
     return (
