@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 
 import pytest
 from order_cases import as_toml, study_of
@@ -59,6 +60,8 @@ def test_another_seed_comes_back(folder):
     stopped("resume", "runs/cut")
     assert run("tune", "study.toml", "--seed", "8", "--name", "cut") == 0
     assert best(folder / "runs/cut") == best(folder / "runs/whole")
+    # The text that a run keeps is that of its own search.
+    assert run("tune", "runs/cut/study.toml", "--name", "cut") == 0
     assert sorted(path.name for path in (folder / "runs").iterdir()) == ["cut", "whole"]
 
 
@@ -100,3 +103,19 @@ def test_what_resume_cannot_build_again_it_says(folder, capsys):
     (folder / "runs/empty").mkdir()
     assert run("resume", "runs/empty") == 2
     assert "no run was begun there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["seed = 3\n", "", "  seed=3 # mine\n", 'name = """\nseed = 3\n"""\n', '"seed" = 3\n'],
+    ids=["first", "none", "spaced", "in a string", "quoted"],
+)
+def test_another_seed_stands_in_the_text(head):
+    tables = {key: value for key, value in study_of("sha").items() if key != "seed"}
+    text = head + as_toml(tables)
+    study = Study.from_dict(tomllib.loads(text), text=text).with_seed(8)
+    written = Study.from_dict(tomllib.loads(study.text), text=study.text)
+    if head.startswith('"'):  # an odd spelling is left as it is, and said
+        assert "tune it with --seed 8" in study.text
+    else:
+        assert written.given == study.given

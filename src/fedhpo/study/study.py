@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -131,15 +132,14 @@ class Study:
         }
 
     def with_seed(self, seed: int) -> Study:
-        """The same study with another seed; its text says so."""
+        """The same study with another seed, in its text too."""
         if seed == self.file.seed:
             return self
-        note = f"# Begun with seed = {seed} in place of the one below.\n"
         return replace(
             self,
             given={**self.given, "seed": seed},
             file=StudyFile(**{**self.given, "seed": seed}),
-            text=None if self.text is None else note + self.text,
+            text=None if self.text is None else _with_seed(self.text, seed),
         )
 
     @property
@@ -395,3 +395,27 @@ class Study:
     def _error(self, key: str, error: InputError) -> InputError:
         parts = [str(self.path) if self.path else "", key, str(error)]
         return InputError(": ".join(part for part in parts if part))
+
+
+def _with_seed(text: str, seed: int) -> str:
+    """A study's text with another seed: who tunes it gets the same search.
+
+    >>> print(_with_seed("seed = 3\\n[data]\\nseed = 5", 7))
+    # Begun with seed = 7 in place of the file's.
+    seed = 7
+    [data]
+    seed = 5
+    """
+    wanted = tomllib.loads(text) | {"seed": seed}
+    note = f"# Begun with seed = {seed} in place of the file's.\n"
+    # Only a key of the whole file counts, and a line inside a long string is none: hence the second look.
+    for changed in (
+        re.sub(r"(?m)^\s*seed\s*=.*$", f"seed = {seed}", text, count=1),
+        f"seed = {seed}\n{text}",
+    ):
+        try:
+            if tomllib.loads(changed) == wanted:
+                return note + changed
+        except tomllib.TOMLDecodeError:
+            continue
+    return f"{note}# Its own seed stands below: tune it with --seed {seed}.\n{text}"
