@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
 
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed

@@ -62,7 +62,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     given = name.casefold()
 
     def changes(other: str) -> int | None:
-        distance, allowed = _edit_distance(given, other.casefold()), max(1, len(given) // 3)
+        distance, allowed = _edit_distance(given, other.casefold()), max(1, round(0.4 * len(given)))
         inside = min(len(given), len(other)) >= 3 and (given in other.casefold() or other.casefold() in given)
         alike = next((i for i, (a, b) in enumerate(zip(given, other.casefold(), strict=False)) if a != b), 0)
         near = distance <= allowed or inside or alike >= max(4, 0.6 * len(given))

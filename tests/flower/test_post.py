@@ -102,7 +102,7 @@ def test_a_function_that_raises_is_a_failed_client():
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], [{"lr": 0.25}, {"lr": 1.0}])])
     assert report.status.tolist() == [Status.FAILED, Status.OK]
-    assert report.reasons == {0: "RuntimeError: no power"}
+    assert report.reasons == {0: "RuntimeError: no power (test_post.py:22, in train)"}
 
 
 def test_a_deadline_is_for_each_task_of_a_message():

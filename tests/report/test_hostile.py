@@ -10,9 +10,11 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.cli import main
-from fedhpo.cli.place import recorded_study
 from fedhpo.run import RunError
 from fedhpo.run.checkpoints import Checkpoints
+from fedhpo.run.digests import digest, row_digest
+from fedhpo.run.record import StateFile
+from fedhpo.study.recorded import recorded_study
 from fedhpo.testing import ToyFederation
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -42,17 +44,30 @@ def hostile(runs, tmp_path, name, change):
             return [changed(inner) for inner in value]
         return change(value) if isinstance(value, str) else value
 
-    with sqlite3.connect(target / "record.sqlite") as database:
-        for key, value in database.execute("SELECT key, value FROM meta").fetchall():
-            if key != "status":
-                text = json.dumps(changed(json.loads(value)))
-                database.execute("UPDATE meta SET value = ? WHERE key = ?", (text, key))
-    database.close()
     result = json.loads((target / "result.json").read_text())
     kept = {key: result[key] for key in ("objective", "status")}
     (target / "result.json").write_text(json.dumps({**changed(result), **kept}))
     (target / "study.toml").write_text(change("study"))
+
+    def hostile_fact(key, value):
+        if key == "outputs":
+            return value | {"result.json": digest((target / "result.json").read_bytes()).hex()}
+        if key == "study":  # a metric that is none is refused before anything is drawn
+            return changed(value) | {"objective": value["objective"]}
+        return value if key in ("status", "format", "id", "head", "checkpoint") else changed(value)
+
+    rewrite(target, hostile_fact)
     return target
+
+
+def rewrite(target, change):
+    """Other facts in a record, with digests that fit them: whoever wrote it could make those too."""
+    with sqlite3.connect(target / "record.sqlite") as database:
+        for key, value in database.execute("SELECT key, value FROM meta").fetchall():
+            text = json.dumps(change(key, json.loads(value)), sort_keys=True, separators=(",", ":"))
+            row = (text, row_digest("meta", (key, text)), key)
+            database.execute("UPDATE meta SET value = ?, digest = ? WHERE key = ?", row)
+    database.close()
 
 
 @pytest.mark.parametrize("name", ["pop", "ex"])
@@ -63,18 +78,15 @@ def test_nothing_that_a_run_names_is_imported(runs, tmp_path, monkeypatch, name,
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     target = hostile(runs, tmp_path, name, lambda text: "evil:load")
-    with sqlite3.connect(target / "record.sqlite") as database:
-        study = json.loads(database.execute("SELECT value FROM meta WHERE key = 'study'").fetchone()[0])
-        study["study"] = {
-            "data": {"name": "evil:load"},
-            "model": {"name": "estimator", "path": "evil:Net"},
-            "method": {"name": "evil:Method"},
-        }
-        database.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(study),))
-    database.close()
+    study = {
+        "data": {"name": "evil:load"},
+        "model": {"name": "estimator", "path": "evil:Net"},
+        "method": {"name": "evil:Method"},
+    }
+    rewrite(target, lambda key, value: value | {"study": study} if key == "study" else value)
     assert main(["report", str(target)]) in (0, 2)
     assert main(["runs", str(tmp_path / "runs")]) == 0
-    assert recorded_study(target)["study"]["data"] == {"name": "evil:load"}
+    assert recorded_study(target).asked["data"] == {"name": "evil:load"}
     assert not (tmp_path / "marker").exists()
     assert "evil" not in sys.modules
 
@@ -129,9 +141,11 @@ def test_checkpoints_lie_in_the_run(tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     (tmp_path / "checkpoints" / "link").symlink_to(tmp_path / "outside.safetensors")
     for name in ("../outside.safetensors", str(tmp_path / "outside.safetensors"), "link", "..", ""):
-        for use in (lambda n: checkpoints.read(n), lambda n: checkpoints.whole(n, 4)):
-            with pytest.raises(RunError, match="lies elsewhere"):
-                use(name)
+        file = StateFile(name, 4, digest(b"mine").hex())
+        with pytest.raises(RunError, match="lies elsewhere"):
+            checkpoints.read(file)
+        with pytest.raises(RunError, match="lies elsewhere"):
+            checkpoints.damaged([file])
     with pytest.raises(RunError, match="lies elsewhere"):
         checkpoints.delete(["../outside.safetensors"])
     assert (tmp_path / "outside.safetensors").read_text() == "mine"

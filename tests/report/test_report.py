@@ -1,5 +1,6 @@
 """The report: numbers that it shows, figures that plotly accepts, and nothing that runs by itself."""
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -237,13 +238,20 @@ def test_a_report_that_cannot_be_ended_leaves_the_old_one(stopped, tmp_path, mon
     page = write_report([stopped], tmp_path / "report.html")
     before = page.read_bytes()
 
-    def cut_short(self, content, **_):
-        self.write_bytes(content[:100].encode())
-        raise OSError(28, "No space left on device")
+    class Full(io.StringIO):
+        def write(self, content):
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", cut_short)
-    with pytest.raises(InputError, match=r"cannot write the report .*: No space left on device"):
-        write_report([stopped], page)
+    opened = Path.open
+
+    def full(self, mode="r", **options):
+        opened(self, mode, **options).close()
+        return Full()
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "open", full)
+        with pytest.raises(InputError, match=r"cannot write the report .*: No space left on device"):
+            write_report([stopped], page)
     assert page.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 

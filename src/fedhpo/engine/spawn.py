@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import pickle
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import connection, get_context, process, resource_tracker
@@ -16,6 +18,7 @@ from typing import Any, TypeVar
 Job = TypeVar("Job")
 Value = TypeVar("Value")
 
+_STARTED: weakref.WeakSet[Any] = weakref.WeakSet()
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -33,8 +36,17 @@ def spawn(
     own = contextlib.nullcontext() if script else _without_script()
     with _single_threaded(), no_signals(), own:
         member.start()
+    _STARTED.add(member)
     theirs.close()
     return member, ours
+
+
+@atexit.register
+def _kill_started() -> None:
+    """Before Python's own end, which sends workers a SIGTERM, that they ignore, and waits for them."""
+    for member in list(_STARTED):
+        with contextlib.suppress(ValueError):  # closed already
+            member.kill()
 
 
 def _begin(main: Callable[..., None], *arguments: Any) -> None:

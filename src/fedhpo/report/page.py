@@ -47,9 +47,13 @@ def _write(output: Path, content: str) -> None:
         return
     aside = output.with_name(output.name + ".part")
     aside.unlink(missing_ok=True)  # what a kill left behind
-    with aside.open("x", encoding="utf-8") as file:
-        file.write(content)
-    aside.replace(output)
+    try:
+        with aside.open("x", encoding="utf-8") as file:
+            file.write(content)
+        aside.replace(output)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def _viewed(run: Path) -> RunView:
