@@ -314,9 +314,9 @@ class Run:
             )
         self.record.flush()
         rows = self.history()
-        outputs = {
-            RESULT: json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n",
+        outputs = {  # the result last: who waits for it finds the history too
             HISTORY: _table(rows),
+            RESULT: json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n",
         }
         for name, text in outputs.items():
             _write(self.path / name, text)
@@ -377,10 +377,12 @@ def open_read(path: str | Path) -> Run:
 
 def has_begun(path: str | Path) -> bool:
     """Whether there is a run with at least one event; also True where its record cannot be read."""
-    if not (Path(path) / RECORD).is_file():
-        return False
+    file = Path(path) / RECORD
+    with trouble_at(file, "cannot read"):
+        if not file.is_file():
+            return False
     try:
-        record = Record(Path(path) / RECORD, read_only=True)
+        record = Record(file, read_only=True)
     except RunError:
         return True
     try:
