@@ -135,7 +135,7 @@ def random_study(seed: int, kind: str) -> Study:
         _make_private(study, kind, rng)
     elif rng.random() < 0.4:
         study["evaluation"] = rng.choice(
-            [{"clients": 5}, {"clients": 5, "paired": False}, {"average": "mean"}, {"personalised": True}]
+            [{"clients": 5}, {"clients": 5, "paired": False}, {"average": "recent"}, {"personalised": True}]
         )
     if rng.random() < 0.3 and "evaluation" not in study:
         study["objective"] = rng.choice([{"metric": "loss"}, {"over": "tail", "tail": 0.3}])

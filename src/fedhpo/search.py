@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import derive, stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
 from fedhpo.evaluation import Evaluator, Objective, Score, channel_of
 from fedhpo.evaluation.channel import best_first

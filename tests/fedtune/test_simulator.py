@@ -27,7 +27,7 @@ def proxies():
 
 def by_hand(proxies, group, lr, seed, rounds):
     """The same simulation through the protocol, alone."""
-    from fedhpo.engine.streams import derive
+    from fedhpo.core.streams import derive
 
     with SIMULATE(proxies.data) as federation:
         federation.start(7, {}, derive(seed, "simulation", group))

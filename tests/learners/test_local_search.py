@@ -11,8 +11,8 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.config import Config
+from fedhpo.core.streams import derive
 from fedhpo.data import from_clients
-from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError
 from fedhpo.federation.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.federation.protocol import Status

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedhpo.core.streams import derive, stream
 from fedhpo.data import redeal
-from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Work
 from fedhpo.study import Study

@@ -7,7 +7,7 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.config import SCOPES
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.study import Study
 from fedhpo.tables.build import table_study
 from fedhpo.tables.replay import replay

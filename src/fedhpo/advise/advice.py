@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.advise.pilot import Pilot, pilot_of_table, run_pilot
 from fedhpo.advise.quality import TOLERANCE, Noise, Quality, biased_regret, measure, predict, standard_error
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.evaluation import Evaluator
 
 if TYPE_CHECKING:

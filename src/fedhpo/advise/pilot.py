@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import derive, stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation, Floats, Ints, Work

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedhpo._settings import shown, whole_number
+from fedhpo.core.streams import stream
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
-from fedhpo.data.partition import Partitioner, stream
+from fedhpo.data.partition import Partitioner
 from fedhpo.data.samples import Samples, assemble
 from fedhpo.data.split import InsideClients, SplitRule
 from fedhpo.data.validate import TASKS
@@ -123,7 +124,7 @@ classification, 2 classes>
     else:
         rule = InsideClients(validation=validation, test=test)
         whole = Split.from_sizes(np.arange(len(samples.x)), sizes)
-        train, held_out, tested = rule(whole, stream(seed, 1))
+        train, held_out, tested = rule(whole, stream(seed, "split"))
     return FederatedData(
         x=samples.x,
         y=samples.y,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.streams import stream
 from fedhpo.data.container import Array, FederatedData, Integers
-from fedhpo.data.partition import stream
 from fedhpo.errors import InputError
 
 #: Rows of each client that take part: an exact assignment of so many takes some milliseconds.
@@ -36,7 +36,7 @@ def wasserstein(clients: Sequence[tuple[Array, Array]], *, seed: int = 0, rows: 
 
     if len(clients) < 2:
         raise InputError(f"distances are between at least two clients, found {len(clients)}")
-    rng = stream(seed, 3)
+    rng = stream(seed, "wasserstein")
     drawn = min(rows, *(len(labels) for _, labels in clients))
     if not drawn:
         raise InputError("distances are between clients with rows, found one without")
@@ -80,7 +80,7 @@ def distances(data: FederatedData, clients: Sequence[int] | Integers, seed: int 
     """
     if data.task != "classification" or data.is_tokens:
         return None
-    rng = stream(seed, 4)
+    rng = stream(seed, "rows compared")
     compared = [int(client) for client in clients if data.train.sizes[client]][:MOST]
     if len(compared) < 2:
         return None

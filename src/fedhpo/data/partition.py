@@ -39,13 +39,6 @@ def check_clients(clients: int) -> None:
         raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")
 
 
-def stream(seed: int, number: int) -> np.random.Generator:
-    """One of the independent generators of a seed: 0 deals, 1 splits, 2 draws, 3 and 4 compare clients."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed={seed!r}; allowed: a whole number of at least 0")
-    return np.random.default_rng([seed, number])
-
-
 def is_number(value: object) -> bool:
     """Whether a value is a finite number, so that it may be compared with others."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):

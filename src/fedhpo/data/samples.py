@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from fedhpo._settings import shown
+from fedhpo.core.streams import stream
 from fedhpo.data.container import Array, FederatedData, Integers, Split
-from fedhpo.data.partition import Natural, Partitioner, stream
+from fedhpo.data.partition import Natural, Partitioner
 from fedhpo.data.split import SplitRule
 from fedhpo.errors import InputError, unknown_name
 
@@ -42,7 +43,7 @@ def assemble(
 ) -> FederatedData:
     """Deal samples to clients, split them, and check the result."""
     # Streams of their own: another split rule does not change who holds what.
-    deal_rng, split_rng = stream(seed, 0), stream(seed, 1)
+    deal_rng, split_rng = stream(seed, "partition"), stream(seed, "split")
     rows = np.arange(len(samples.x)) if samples.rows is None else samples.rows
     groups = None if samples.groups is None else samples.groups[rows]
     dealt = _dealt(partition, samples.y[rows], deal_rng, groups)

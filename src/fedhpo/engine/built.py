@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fedhpo.core.streams import torch_generator
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import set_dropout
 from fedhpo.engine.loss import LossFunction, sample_sums
-from fedhpo.engine.streams import torch_generator
 from fedhpo.engine.tensors import alike
 
 #: Rows that a model is tried on.

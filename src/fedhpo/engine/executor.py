@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedhpo._where import in_words
+from fedhpo.core.streams import first_seed, sequence
 from fedhpo.data import FederatedData
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.built import ROWS, Built, look_at
@@ -27,7 +28,6 @@ from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import ClientScores, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
-from fedhpo.engine.streams import entropy
 from fedhpo.engine.view import ClientView, DataView
 from fedhpo.errors import InputError
 
@@ -260,6 +260,5 @@ class Executor:
 
 def generators(job: Job) -> tuple[np.random.Generator, int]:
     """The job's generator for the order of batches, and its seed for torch (dropout)."""
-    sequence = np.random.SeedSequence(entropy(*job.seed, job.client))
-    seed = int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return np.random.default_rng(sequence), seed
+    drawn = sequence(*job.seed, job.client)
+    return np.random.default_rng(drawn), first_seed(drawn)

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedhpo.core.streams import torch_generator
 from fedhpo.engine import Vector
-from fedhpo.engine.streams import torch_generator
 from fedhpo.engine.tensors import check_tensors, own_memory
 from fedhpo.errors import InputError
 

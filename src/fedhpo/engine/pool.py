@@ -27,12 +27,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedhpo._where import in_words
+from fedhpo.core.streams import torch_generator
 from fedhpo.engine import Vector, worker
 from fedhpo.engine.crew import Crew, Hired
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.memory import Arena, Region, SharedFile
 from fedhpo.engine.spawn import of_the_script, spawn
-from fedhpo.engine.streams import torch_generator
 from fedhpo.errors import FedhpoError
 
 

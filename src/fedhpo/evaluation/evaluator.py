@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedhpo._settings import check_settings
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Score
 from fedhpo.evaluation.privacy import Privacy

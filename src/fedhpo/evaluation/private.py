@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.evaluation.accounting import epsilon_each
 from fedhpo.evaluation.channel import Channel, OpenChannel, best_first

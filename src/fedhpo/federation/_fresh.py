@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
+from fedhpo.core.streams import derive
 from fedhpo.engine import flat
 from fedhpo.engine.flat import FlatModel, ModelFactory
-from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError
 
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from fedhpo._where import in_words
 from fedhpo.config import Config
+from fedhpo.core.streams import derive
 from fedhpo.data import FederatedData, distances, from_clients
 from fedhpo.engine.crew import Ended
 from fedhpo.engine.spawn import cores
-from fedhpo.engine.streams import derive
 from fedhpo.engine.task import check_task
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation._book import Book

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 from fedhpo._settings import check_settings, shown, whole_number
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.evaluation.objective import Score
 from fedhpo.federation.local_privacy import LocalPrivacy

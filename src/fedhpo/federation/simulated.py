@@ -12,6 +12,7 @@ from torch import nn
 
 from fedhpo._settings import whole_number
 from fedhpo.config import Config
+from fedhpo.core.streams import derive, stream
 from fedhpo.data import distances
 from fedhpo.data.partition import is_number
 from fedhpo.engine import Vector, flat
@@ -25,7 +26,6 @@ from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, hire, refuse_in_w
 from fedhpo.engine.server import OPTIMISERS, Aggregation, server_optimiser
 from fedhpo.engine.spawn import cores
 from fedhpo.engine.stacked import can_stack, largest_batch
-from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation import protocol
 from fedhpo.federation._fresh import fresh_model, warn_of_batch_norm

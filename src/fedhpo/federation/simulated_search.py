@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedhpo.config import Config
+from fedhpo.core.streams import derive
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine.executor import Setup
-from fedhpo.engine.streams import derive
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.federation.protocol import Answer, Federation, Ints, Status, Work

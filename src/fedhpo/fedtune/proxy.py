@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData, Split
 from fedhpo.data.container import Floats, Integers
 from fedhpo.data.deal import by_class
 from fedhpo.data.partition import is_number
-from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.fedtune.cells import Cells
 from fedhpo.fedtune.dealing import deal

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import derive, stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation, Work
 from fedhpo.run.failures import Failures, warn_of

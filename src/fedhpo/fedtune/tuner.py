@@ -12,7 +12,7 @@ from typing import Any
 
 from fedhpo._settings import check_settings
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.objective import Objective, Score
 from fedhpo.fedtune.cells import Cells

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.fine_tune import FineTune
 from fedhpo.federation.protocol import (

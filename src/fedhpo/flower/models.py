@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.core.streams import derive
 from fedhpo.engine import Vector, flat
 from fedhpo.engine.flat import FlatModel, ModelFactory
-from fedhpo.engine.streams import derive
 from fedhpo.federation._fresh import fresh_model, warn_of_batch_norm
 from fedhpo.flower.arrays import Layout
 

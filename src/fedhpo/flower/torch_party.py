@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from flwr.app import Context
 
+from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.engine.streams import torch_generator
 from fedhpo.errors import InputError
 from fedhpo.flower.clients import SGD, Hello
 from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained

@@ -7,7 +7,7 @@ from typing import Any
 
 from flwr.app import Context
 
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.errors import InputError
 from fedhpo.federation.learners import LearnerFederation
 from fedhpo.flower.bagging import boost

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo._settings import check_settings
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.evaluation.channel import rank_values
 from fedhpo.federation.protocol import AFTER, FORK, SCORES_IN_ROUND

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fedhpo import samplers
 from fedhpo._settings import check_settings
 from fedhpo.config import Config
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.local_privacy import LocalPrivacy
 from fedhpo.federation.local_search import LocalSearch

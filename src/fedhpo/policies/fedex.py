@@ -17,7 +17,7 @@ import numpy as np
 
 from fedhpo._settings import check_settings
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.federation.protocol import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND
 from fedhpo.policies._arms import draw_arms

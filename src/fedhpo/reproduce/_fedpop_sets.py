@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from fedhpo.config import Config
+from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData
-from fedhpo.engine.streams import stream
 from fedhpo.evaluation import Objective
 from fedhpo.federation.protocol import Federation
 from fedhpo.fedtune import Cells, CellSearch, CellTuner, ReferenceTable, Simulator, tune_cells

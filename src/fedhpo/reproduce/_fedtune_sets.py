@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.streams import stream
 from fedhpo.data import DATASETS, FederatedData, GaussianSkew, HeterogeneityIndex, Natural, PoissonSkew, Split
 from fedhpo.data.container import Integers
 from fedhpo.data.deal import by_class
 from fedhpo.data.partition import Partitioner
 from fedhpo.data.samples import Samples
 from fedhpo.data.sets.request import Request
-from fedhpo.engine.streams import stream
 from fedhpo.fedtune import Cells, ProxySet
 from fedhpo.space import Ordinal, Space
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.engine.streams import derive, stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.federation.protocol import ClientSide, Federation, Work
 from fedhpo.reproduce._fedtune_sets import Setting
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.config import Config
+from fedhpo.core.streams import stream
 from fedhpo.data.load import DATASETS
 from fedhpo.data.sets.request import Request
-from fedhpo.engine.streams import stream
 from fedhpo.learners import LEARNERS, Learner, cross_validated_loss
 from fedhpo.learners.scoring import BALANCED, fitted, score_of
 from fedhpo.reproduce._flora_paper import TREES

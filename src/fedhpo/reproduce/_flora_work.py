@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.config import Config
+from fedhpo.core.streams import derive, stream
 from fedhpo.engine.crew import Crew
 from fedhpo.engine.spawn import spawn
-from fedhpo.engine.streams import derive, stream
 from fedhpo.errors import FedhpoError, InputError
 from fedhpo.evaluation.objective import Score
 from fedhpo.reproduce._flora_data import Problem, Trees, learner_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.advise import Noise, Pilot, pilot_of_table
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.evaluation import Evaluator, Objective
 from fedhpo.federation.protocol import Floats, Ints

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.evaluation import Evaluator, Privacy
 from fedhpo.reproduce._noisy_figures import Curves, Dots, Point
 from fedhpo.reproduce._noisy_search import CONFIGS, Bench, Searches, random_searches

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.evaluation.ranking import kendall_tau, over_rounds
 from fedhpo.evaluation.truth import FILE, Truth, train_alone
 from fedhpo.policies import FedEx, LearnedPolicy

@@ -250,8 +250,8 @@ class Study:
 
     def load_data(self) -> FederatedData:
         """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
+        from fedhpo.core.streams import stream
         from fedhpo.data.redeal import redeal
-        from fedhpo.engine.streams import stream
 
         data = self.file.data
         return redeal(self._dealt(), data.redeal, stream(data.seed, "redeal"))

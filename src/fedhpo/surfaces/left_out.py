@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.space import Space
 from fedhpo.surfaces.aplm import APLM
 from fedhpo.surfaces.fit import SURFACES

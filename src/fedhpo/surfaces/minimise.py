@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.samplers._refine import refined
 from fedhpo.space import Space

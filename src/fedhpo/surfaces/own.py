@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.samplers._cube import Cube, Floats
 from fedhpo.space import Space
 from fedhpo.surfaces.pairs import PartyPairs

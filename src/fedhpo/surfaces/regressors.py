@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.engine.streams import derive
+from fedhpo.core.streams import derive
 from fedhpo.errors import InputError, unknown_name
 from fedhpo.samplers._cube import Cube, Floats
 from fedhpo.samplers._process import Kernel, Process, fit, one_thread

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import derive, stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Floats, Ints, Work
 from fedhpo.federation.recorded import RecordedFederation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedhpo.config import Config
-from fedhpo.engine.streams import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.samplers._untried import finite_size
 from fedhpo.schedules import Hyperband

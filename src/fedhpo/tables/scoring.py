@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData, redeal
 from fedhpo.data.container import IGNORE, Split
-from fedhpo.engine.streams import stream
 from fedhpo.errors import InputError
 from fedhpo.federation.protocol import Federation, Floats, Ints
 

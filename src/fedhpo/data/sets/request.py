@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedhpo.data.partition import stream
+from fedhpo.core.streams import stream
 from fedhpo.errors import InputError
 
 
@@ -22,7 +22,7 @@ class Request:
 
     def rng(self) -> np.random.Generator:
         """For samples that are drawn; dealing and splitting have streams of their own."""
-        return stream(self.seed, 2)
+        return stream(self.seed, "data set")
 
     def file(self, relative: str) -> Path:
         """A file of the data directory: `path` if given, else what FEDHPO_DATA names."""

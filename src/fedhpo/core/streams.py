@@ -1,0 +1,66 @@
+"""Random streams: one for each purpose, derived from a seed and what the stream is for.
+
+No stream is shared, so results depend neither on the order in which work is done nor on who does it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedhpo.errors import InputError
+
+_TORCH_GENERATOR = threading.RLock()
+
+
+def stream(seed: int, *purpose: int | str) -> np.random.Generator:
+    """A generator for one purpose, such as `stream(seed, "cohort", round)`.
+
+    >>> bool(stream(1, "cohort", 2).random() == stream(1, "cohort", 2).random())
+    True
+    >>> bool(stream(1, "cohort").random() == stream(1, "cohort", 0).random())
+    False
+    """
+    return np.random.default_rng(sequence(seed, *purpose))
+
+
+def derive(seed: int, *purpose: int | str) -> int:
+    """A new seed (63 bits) for one purpose."""
+    return first_seed(sequence(seed, *purpose))
+
+
+def sequence(seed: int, *purpose: int | str) -> np.random.SeedSequence:
+    """Seed and purpose as what generators are made of.
+
+    Each part is written with its kind and its length, so that no two lists of parts read the same: a
+    `SeedSequence` of the bare numbers ignores zeros at the end.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed={seed!r}; allowed: a whole number of at least 0")
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (seed, *purpose):
+        text = part if isinstance(part, str) else str(int(part))
+        kind = "s" if isinstance(part, str) else "i"
+        digest.update(f"{kind}{len(text)}:{text}".encode())
+    return np.random.SeedSequence(int.from_bytes(digest.digest(), "little"))
+
+
+def first_seed(sequence: np.random.SeedSequence) -> int:
+    """A seed (63 bits) from a sequence."""
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextlib.contextmanager
+def torch_generator() -> Iterator[None]:
+    """Torch's global generator, for one thread at a time, and put back as it was.
+
+    Threads share it: whatever may draw from it (a new model's weights, dropout) does so in here.
+    """
+    import torch
+
+    with _TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+        yield
