@@ -28,10 +28,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import fedhpo as fh
 from fedhpo.data import FederatedData, from_clients
-from fedhpo.engine.spawn import cores
-from fedhpo.federation import Work
-from fedhpo.federation.simulated import SimulatedFederation
+from fedhpo.federations.simulated import SimulatedFederation
 from fedhpo.models import build
+from fedhpo.protocol.federation import Work
+from fedhpo.workers.spawn import cores
 
 CLIENTS, ROWS, BATCH = 50, 160, 32
 MEGABYTE = 1e6

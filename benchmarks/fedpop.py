@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fedhpo as fh
-from fedhpo.federation.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedFederation
 
 _CALLS = ("start", "fork", "stop", "submit", "next_done", "ready", "round", "evaluate", "query", "state")
 

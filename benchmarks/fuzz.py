@@ -73,7 +73,7 @@ def kind_of(rng: Random) -> str:
 
 def run_case(seed: int, number: int, corpus: Corpus, *, quiet: bool = True) -> tuple[str, str, str]:
     """Kind, outcome and what was raised."""
-    from fedhpo.errors import FedhpoError
+    from fedhpo.core.errors import FedhpoError
 
     rng = Random(f"{seed}/{number}")
     kind = kind_of(rng)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.policies import Fixed
 from fedhpo.run import Run
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.samplers import Random
-from fedhpo.search import Search
+from fedhpo.search.search import Search
 from fedhpo.study import Study
 
 

@@ -17,8 +17,8 @@ import time
 import psutil
 
 import fedhpo as fh
-from fedhpo.engine.spawn import cores
 from fedhpo.learners import HGB
+from fedhpo.workers.spawn import cores
 
 DATA = "eeg_eye_state"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 import fedhpo as fh
-from fedhpo.federation.protocol import RoundReport, Work
-from fedhpo.federation.recorded import RecordedFederation
+from fedhpo.protocol.federation import RoundReport, Work
 from fedhpo.run import Run
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.testing import ToyFederation
-from fedhpo.tuning import COMMIT_EVERY
+from fedhpo.tuning.tune import COMMIT_EVERY
 
 TRIALS, ROUNDS, COHORT, CLIENTS = 27, 4000, 10, 1000
 

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.config import Config
-from fedhpo.evaluation import Score
-from fedhpo.samplers import GP, TPE, Observation, OptunaSampler, Random, Sampler
+from fedhpo.protocol.objective import Score
+from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.samplers import GP, TPE, OptunaSampler, Random
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.space.config import Config
 
 _A = np.array(
     [

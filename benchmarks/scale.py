@@ -21,7 +21,7 @@ import numpy as np
 import psutil
 
 import fedhpo as fh
-from fedhpo.federation.simulated import SimulatedFederation
+from fedhpo.federations.simulated import SimulatedFederation
 
 COHORT, SAMPLES = 10, 20
 MEGABYTE = 1e6

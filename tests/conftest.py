@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from fedhpo.research.tables import build_table
 from fedhpo.study import Study
-from fedhpo.tables import build_table
 
 STUDY = {
     "seed": 3,
@@ -53,6 +53,6 @@ def table_file(built, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def table(table_file):
-    from fedhpo.tables import load_table
+    from fedhpo.research.tables import load_table
 
     return load_table(table_file)

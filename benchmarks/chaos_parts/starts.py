@@ -146,7 +146,7 @@ def warm_up(study: Path, folder: Path) -> None:
         "fedhpo.cli.tune",
         "fedhpo.cli.resume",
         "fedhpo.cli.report",
-        "fedhpo.tuning",
+        "fedhpo.tuning.tune",
         "fedhpo.report",
     ):
         importlib.import_module(name)

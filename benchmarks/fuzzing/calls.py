@@ -17,7 +17,9 @@ from fuzzing.mutate import Hollow, odd
 def classes() -> list[type[Any]]:
     """The dataclasses that users make: methods and their parts, evaluation, data, hyperparameters."""
     import fedhpo as fh
-    from fedhpo import data, evaluation, fedtune, learners, methods, policies, samplers, schedules, surfaces
+    from fedhpo import data, learners, methods, policies, samplers, schedules
+    from fedhpo.methods import fedex, fedpop, fedtune
+    from fedhpo.methods.flora import surfaces
 
     found = {
         fh.Float,
@@ -29,8 +31,11 @@ def classes() -> list[type[Any]]:
         fh.LocalPrivacy,
         fh.FineTune,
         fh.Work,
+        fh.Evaluator,
+        fh.Objective,
+        fh.Privacy,
     }
-    for package in (data, evaluation, fedtune, learners, methods, policies, samplers, schedules, surfaces):
+    for package in (data, fedex, fedpop, fedtune, learners, methods, policies, samplers, schedules, surfaces):
         found |= {getattr(package, name) for name in package.__all__ if is_dataclass(getattr(package, name))}
     # Those that the library makes itself, from what was checked before.
     unmade = {
@@ -59,7 +64,7 @@ def classes() -> list[type[Any]]:
 def _required(rng: Random) -> dict[str, Any]:
     """Good values of fields that must be given."""
     import fedhpo as fh
-    from fedhpo.fedtune import Cells
+    from fedhpo.methods.fedtune import Cells
     from fedhpo.schedules import Halving
     from fedhpo.testing import ToyFederation
 
@@ -99,7 +104,7 @@ def _required(rng: Random) -> dict[str, Any]:
 def constructor(rng: Random, folder: Path, kinds: list[type[Any]]) -> None:
     """One of the classes, one or two of its fields odd; methods are then tried on a toy federation."""
     import fedhpo as fh
-    from fedhpo.methods import Method
+    from fedhpo.methods.method import Method
 
     kind = rng.choice(kinds)
     good = _required(rng)

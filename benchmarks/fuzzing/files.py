@@ -21,8 +21,8 @@ def make(folder: Path) -> None:
     from dataclasses import replace
 
     import fedhpo as fh
-    from fedhpo.evaluation.truth import Truth
-    from fedhpo.policies import LearnedPolicy
+    from fedhpo.methods.fedex.ground_truth import Truth
+    from fedhpo.methods.fedex.learned import LearnedPolicy
     from fedhpo.testing import ToyFederation
 
     space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True), "epochs": fh.Int(1, 3)}, server={"lr": 1.0})
@@ -46,7 +46,7 @@ def make(folder: Path) -> None:
     arms = ({"lr": 0.1, "epochs": 1}, {"lr": 0.2, "epochs": 2})
     LearnedPolicy(arms, (0.0, -1.0)).save(folder / "policy.json")
     Truth(arms, (0.9, 0.8)).save(folder / "truth.json")
-    from fedhpo.fedtune import Cells
+    from fedhpo.methods.fedtune import Cells
 
     fh.ReferenceTable(Cells((0.2, 0.8), (10,)), arms, space, (0.5, 0.6)).save(folder / "reference.json")
     table = fh.load_table("stackexchange")
@@ -92,8 +92,8 @@ def table(rng: Random, folder: Path, good: Path) -> None:
 def json_file(rng: Random, folder: Path, good: Path) -> None:
     """A reference table, a saved policy or a ground truth; as text or as JSON."""
     import fedhpo as fh
-    from fedhpo.evaluation.truth import Truth
-    from fedhpo.policies import LearnedPolicy
+    from fedhpo.methods.fedex.ground_truth import Truth
+    from fedhpo.methods.fedex.learned import LearnedPolicy
 
     name = rng.choice(("reference", "policy", "truth"))
     path = folder / f"{name}.json"

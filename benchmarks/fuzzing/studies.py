@@ -63,7 +63,7 @@ MORE: tuple[dict[str, Any], ...] = (
     },
     {
         "objective": {"metric": "error", "over": "tail", "tail": 0.2, "weighting": "uniform"},
-        "evaluation": {"clients": 0.5, "paired": False, "average": "mean", "bias": 1.0},
+        "evaluation": {"clients": 0.5, "paired": False, "average": "recent", "bias": 1.0},
     },
     {
         "evaluation": {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from fedhpo.core.version import VERSION as __version__  # noqa: F401
 
 # Names are imported when they are used, so that `import fedhpo` costs nothing heavy.
 _HOME = {
@@ -20,20 +20,20 @@ _HOME = {
     "Int": "fedhpo.space",
     "Choice": "fedhpo.space",
     "Ordinal": "fedhpo.space",
-    "Config": "fedhpo.config",
+    "Config": "fedhpo.space.config",
     "FederatedData": "fedhpo.data",
     "from_clients": "fedhpo.data",
     "from_arrays": "fedhpo.data",
     "load": "fedhpo.data",
-    "Work": "fedhpo.federation.protocol",
-    "FineTune": "fedhpo.federation.fine_tune",
-    "LocalSearch": "fedhpo.federation.local_search",
-    "LocalPrivacy": "fedhpo.federation.local_privacy",
-    "LearnerFederation": "fedhpo.federation.learners",
-    "simulate": "fedhpo.federation.simulate",
-    "Evaluator": "fedhpo.evaluation",
-    "Objective": "fedhpo.evaluation",
-    "Privacy": "fedhpo.evaluation",
+    "Work": "fedhpo.protocol.federation",
+    "FineTune": "fedhpo.protocol.fine_tune",
+    "LocalSearch": "fedhpo.queries.local_search",
+    "LocalPrivacy": "fedhpo.privacy.local",
+    "LearnerFederation": "fedhpo.federations.learners",
+    "simulate": "fedhpo.federations.simulate",
+    "Evaluator": "fedhpo.search.evaluator",
+    "Objective": "fedhpo.protocol.objective",
+    "Privacy": "fedhpo.privacy.privacy",
     "Tuner": "fedhpo.methods",
     "RandomSearch": "fedhpo.methods",
     "GridSearch": "fedhpo.methods",
@@ -42,35 +42,27 @@ _HOME = {
     "GP": "fedhpo.methods",
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
-    "ProxySearch": "fedhpo.methods",
+    "ProxySearch": "fedhpo.tuning.proxy",
     "FedEx": "fedhpo.methods",
     "FedPop": "fedhpo.methods",
     "FedTune": "fedhpo.methods",
     "FLoRA": "fedhpo.methods",
-    "ReferenceTable": "fedhpo.fedtune",
-    "StopTuning": "fedhpo.search",
-    "tune": "fedhpo.tuning",
+    "ReferenceTable": "fedhpo.methods.fedtune",
+    "StopTuning": "fedhpo.search.search",
+    "tune": "fedhpo.tuning.tune",
     "Study": "fedhpo.study",
-    "TabularFederation": "fedhpo.federation.tabular",
-    "load_table": "fedhpo.tables",
-    "Result": "fedhpo.result",
-    "FedhpoError": "fedhpo.errors",
-    "InputError": "fedhpo.errors",
+    "TabularFederation": "fedhpo.research.tables.federation",
+    "load_table": "fedhpo.research.tables",
+    "Result": "fedhpo.tuning.result",
+    "FedhpoError": "fedhpo.core.errors",
+    "InputError": "fedhpo.core.errors",
 }
 
 if TYPE_CHECKING:
-    from fedhpo.config import Config
+    from fedhpo.core.errors import FedhpoError, InputError
     from fedhpo.data import FederatedData, from_arrays, from_clients, load
-    from fedhpo.errors import FedhpoError, InputError
-    from fedhpo.evaluation import Evaluator, Objective, Privacy
-    from fedhpo.federation.fine_tune import FineTune
-    from fedhpo.federation.learners import LearnerFederation
-    from fedhpo.federation.local_privacy import LocalPrivacy
-    from fedhpo.federation.local_search import LocalSearch
-    from fedhpo.federation.protocol import Work
-    from fedhpo.federation.simulate import simulate
-    from fedhpo.federation.tabular import TabularFederation
-    from fedhpo.fedtune import ReferenceTable
+    from fedhpo.federations.learners import LearnerFederation
+    from fedhpo.federations.simulate import simulate
     from fedhpo.methods import (
         BOHB,
         GP,
@@ -82,16 +74,26 @@ if TYPE_CHECKING:
         FLoRA,
         GridSearch,
         Hyperband,
-        ProxySearch,
         RandomSearch,
         Tuner,
     )
-    from fedhpo.result import Result
-    from fedhpo.search import StopTuning
+    from fedhpo.methods.fedtune import ReferenceTable
+    from fedhpo.privacy.local import LocalPrivacy
+    from fedhpo.privacy.privacy import Privacy
+    from fedhpo.protocol.federation import Work
+    from fedhpo.protocol.fine_tune import FineTune
+    from fedhpo.protocol.objective import Objective
+    from fedhpo.queries.local_search import LocalSearch
+    from fedhpo.research.tables import load_table
+    from fedhpo.research.tables.federation import TabularFederation
+    from fedhpo.search.evaluator import Evaluator
+    from fedhpo.search.search import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
+    from fedhpo.space.config import Config
     from fedhpo.study import Study
-    from fedhpo.tables import load_table
-    from fedhpo.tuning import tune
+    from fedhpo.tuning.proxy import ProxySearch
+    from fedhpo.tuning.result import Result
+    from fedhpo.tuning.tune import tune
 
 __all__ = [
     "BOHB",
@@ -141,18 +143,19 @@ __all__ = [
 #: Packages that are reached as attributes: `fh.data.Dirichlet`.
 _PACKAGES = {
     "data",
-    "evaluation",
-    "federation",
-    "fedtune",
+    "federations",
     "flower",
     "learners",
     "methods",
     "models",
     "policies",
+    "privacy",
+    "protocol",
+    "research",
     "samplers",
     "schedules",
-    "surfaces",
-    "tables",
+    "search",
+    "testing",
 }
 
 

@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import IID, ClientPools, Dirichlet, Natural, from_arrays, from_clients
-from fedhpo.errors import InputError
 
 
 def pair(rows, width=3, label=0):

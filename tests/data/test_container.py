@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData, Split, from_clients, load
-from fedhpo.errors import InputError
 
 
 def small(**changes):

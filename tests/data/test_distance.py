@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData, distances, from_clients, wasserstein
-from fedhpo.errors import InputError
 
 
 def test_wasserstein_in_one_dimension_is_that_of_scipy() -> None:

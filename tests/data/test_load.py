@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from fedhpo.core.errors import InputError, MissingExtraError
 from fedhpo.data import DATASETS, IID, Dirichlet, InsideClients, load
-from fedhpo.errors import InputError, MissingExtraError
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import (
     IID,
     Dirichlet,
@@ -13,8 +14,7 @@ from fedhpo.data import (
     Shards,
     partition_from_dict,
 )
-from fedhpo.data.deal import deal
-from fedhpo.errors import InputError
+from fedhpo.data.by_class import deal
 
 quick = settings(max_examples=40, deadline=None)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients, heterogeneity_index, label_entropy, profile, quantity
-from fedhpo.errors import InputError
 
 
 def client(labels):

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import ClientPools, InsideClients, Split, split_from_dict
-from fedhpo.errors import InputError
 
 quick = settings(max_examples=60, deadline=None)
 partitions = st.lists(st.integers(1, 30), min_size=3, max_size=12).map(

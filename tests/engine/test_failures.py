@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from fedhpo.data import from_clients
-from fedhpo.federation.fine_tune import FineTune
-from fedhpo.federation.protocol import Status, Work
-from fedhpo.federation.simulate import simulate
+from fedhpo.federations.simulate import simulate
+from fedhpo.protocol.federation import Status, Work
+from fedhpo.protocol.fine_tune import FineTune
 
 HUGE = 9.0  # a feature that marks the client where the model fails
 

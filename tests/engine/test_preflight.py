@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import fedhpo as fh
+from fedhpo.core.run_errors import RunError
 from fedhpo.engine.preflight import PreflightWarning
 from fedhpo.engine.task import PreflightError
 from fedhpo.run import open_read
-from fedhpo.run.errors import RunError
 
 SPACE = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
 RNG = np.random.default_rng(0)
@@ -221,7 +221,7 @@ def test_it_leaves_no_trace(monkeypatch, stacking):
 
     found = after()
     threads = torch.get_num_threads()
-    monkeypatch.setattr(fh.federation.simulated.SimulatedFederation, "preflight", lambda *_: None)
+    monkeypatch.setattr(fh.federations.simulated.SimulatedFederation, "preflight", lambda *_: None)
     assert after() == found
     assert torch.get_num_threads() == threads
 
@@ -237,7 +237,7 @@ def test_it_is_quick_and_not_run_again(tmp_path, monkeypatch):
     assert min(took) < 0.2
     first = tune("mlp", data, run=tmp_path / "run")
     monkeypatch.setattr(
-        fh.federation.simulated.SimulatedFederation, "preflight", lambda *_: pytest.fail("was run again")
+        fh.federations.simulated.SimulatedFederation, "preflight", lambda *_: pytest.fail("was run again")
     )
     assert tune("mlp", data, run=tmp_path / "run").facts["trials"] == first.facts["trials"]
     with open_read(tmp_path / "run") as run:

@@ -17,8 +17,8 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import train
 from fedhpo.engine.score import score
 from fedhpo.engine.stacked import FEWEST_RUNS, Stack, StackedRun, can_stack, stack_size, stacks
-from fedhpo.federation import simulated
-from fedhpo.federation.protocol import Work
+from fedhpo.federations import simulated
+from fedhpo.protocol.federation import Work
 
 
 def mlp():

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients
 from fedhpo.data.container import IGNORE
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import Status, Work
-from fedhpo.federation.simulate import simulate
+from fedhpo.federations.simulate import simulate
+from fedhpo.protocol.federation import Status, Work
 
 SIZES = (3, 8, 5, 6, 4)
 
@@ -181,7 +181,7 @@ def test_the_users_own_training_gets_model_data_hyperparameters_and_generator():
 
 @pytest.mark.parametrize("rows_per_task", [4, 2048])
 def test_evaluation_equals_a_loop_over_clients(monkeypatch, rows_per_task):
-    monkeypatch.setattr("fedhpo.federation.simulated._ROWS_PER_TASK", rows_per_task)
+    monkeypatch.setattr("fedhpo.federations.simulated._ROWS_PER_TASK", rows_per_task)
     monkeypatch.setattr("fedhpo.engine.score.BATCH", 7)
     data = classification()
     with simulate("mlp", data, workers=0) as federation:

@@ -3,12 +3,12 @@
 import pytest
 from flower_cases import Clock, small_app, small_federation
 
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import Status, Work
+from fedhpo.core.errors import InputError
+from fedhpo.core.run_errors import DamageError
+from fedhpo.federations.flower.arrays import Rejected
+from fedhpo.federations.flower.clients import Clients, Hello
 from fedhpo.flower import FlowerFederation, InProcessGrid
-from fedhpo.flower.arrays import Rejected
-from fedhpo.flower.clients import Clients, Hello
-from fedhpo.run import DamageError
+from fedhpo.protocol.federation import Status, Work
 
 ROWS = {"train": 5, "validation": 2, "test": 0}
 

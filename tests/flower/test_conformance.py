@@ -3,8 +3,8 @@
 import pytest
 from flower_cases import Clock, SilentGrid, own_rows, small_app, small_federation
 
-from fedhpo.federation.recorded import RecordedFederation
 from fedhpo.run import Run
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.testing.federation import FederationSuite
 
 

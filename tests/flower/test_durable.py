@@ -12,7 +12,7 @@ import pytest
 from flower_cases import SMALL, small_app
 from flwr.app import Context, RecordDict
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.flower import InProcessGrid, tune
 from fedhpo.study import Study
 

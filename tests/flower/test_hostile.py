@@ -8,9 +8,9 @@ import pytest
 from flower_cases import SMALL, Clock, small_app
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from fedhpo.federation.protocol import Status, Work
 from fedhpo.flower import InProcessGrid
 from fedhpo.flower.server_app import federation_of
+from fedhpo.protocol.federation import Status, Work
 from fedhpo.study import Study
 
 HOSTILE = (1, 4)

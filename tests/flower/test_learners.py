@@ -8,10 +8,10 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 import fedhpo as fh
-from fedhpo.errors import InputError
-from fedhpo.federation.fine_tune import FineTune
+from fedhpo.core.errors import InputError
 from fedhpo.flower import FlowerLearnerFederation, InProcessGrid, client, run_in_process, tune
 from fedhpo.flower.server_app import federation_of
+from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.study import Study
 from fedhpo.testing.federation import FederationSuite
 from fedhpo.testing.parties import party_rows

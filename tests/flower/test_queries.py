@@ -5,9 +5,9 @@ import json
 import pytest
 
 from fedhpo import samplers
-from fedhpo.errors import FedhpoError
-from fedhpo.federation.local_search import LocalSearch
+from fedhpo.core.errors import FedhpoError
 from fedhpo.flower.queries import local_search_of
+from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Float, Space
 
 SPACE = Space(client={"lr": Float(0, 1)})

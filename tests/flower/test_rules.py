@@ -6,10 +6,10 @@ import numpy as np
 from flower_cases import small_app, small_data
 from flwr.clientapp import ClientApp
 
-from fedhpo.engine.server import Aggregation
-from fedhpo.federation.protocol import Work
-from fedhpo.fedtune import Cells, ReferenceTable
+from fedhpo.aggregation.server import Aggregation
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
+from fedhpo.methods.fedtune import Cells, ReferenceTable
+from fedhpo.protocol.federation import Work
 from fedhpo.space import Float, Int, Space
 
 SPACE = Space(client={"lr": Float(0.01, 1.0, log=True), "epochs": Int(1, 5)})

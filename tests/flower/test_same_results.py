@@ -5,10 +5,10 @@ import pytest
 from flwr.clientapp import ClientApp
 
 import fedhpo as fh
-from fedhpo.federation.fine_tune import FineTune
-from fedhpo.fedtune import Cells, ReferenceTable
 from fedhpo.flower import InProcessGrid, client
 from fedhpo.flower.server_app import federation_of
+from fedhpo.methods.fedtune import Cells, ReferenceTable
+from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.study import Study
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.testing.federation import FederationSuite
 from fedhpo.testing.parties import BAYES, party_data
 
@@ -28,7 +28,7 @@ class TestLearners(FederationSuite):
     test_a_query_about_a_trial_or_client_that_is_not_there_is_an_error = None
 
     def make(self):
-        return fh.LearnerFederation(party_data(parties=6, count=30), BAYES, workers=0)
+        return fh.LearnerFederation(party_data(parties=6, count=40), BAYES, workers=0)
 
     def test_an_unknown_hyperparameter_is_named_with_the_known(self, federation):
         self.start(federation, 0)

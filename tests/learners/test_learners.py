@@ -7,12 +7,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
-from fedhpo.config import Config
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.learners import CASH, HGB, MLP, SVM, Algorithms, Learner, cross_validated_loss, learner_of
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.scoring import fitted, fold_rows, number_of_folds
 from fedhpo.space import Float, Space
+from fedhpo.space.config import Config
 
 X, Y = load_breast_cancer(return_X_y=True)
 X, Y = X[:200].astype(np.float32), Y[:200]

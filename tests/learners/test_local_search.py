@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
-from fedhpo.config import Config
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.data import from_clients
-from fedhpo.errors import InputError
-from fedhpo.federation.local_search import LocalSearch, Outcome, PartySearch, side_by_side
-from fedhpo.federation.protocol import Status
 from fedhpo.learners import cross_validated_loss, learner_of
+from fedhpo.protocol.federation import Status
+from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.queries.pairs import PartyPairs
 from fedhpo.samplers import TPE, Random
-from fedhpo.surfaces import PartyPairs
+from fedhpo.space.config import Config
 from fedhpo.testing.parties import BAYES, party_data, party_rows
 
 SPACE = fh.Space(client={"var_smoothing": fh.Float(1e-9, 1.0, log=True)})

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.models import MODELS, build, hyperparameter_defaults
 
 

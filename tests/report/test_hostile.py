@@ -10,9 +10,9 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.cli import main
-from fedhpo.run import RunError
+from fedhpo.core.digests import digest, row_digest
+from fedhpo.core.run_errors import RunError
 from fedhpo.run.checkpoints import Checkpoints
-from fedhpo.run.digests import digest, row_digest
 from fedhpo.run.record import StateFile
 from fedhpo.study.recorded import recorded_study
 from fedhpo.testing import ToyFederation
@@ -155,7 +155,7 @@ def test_a_table_names_nothing_to_import(tmp_path, monkeypatch):
     import io
     import zipfile
 
-    from fedhpo.tables.shipped import shipped_tables
+    from fedhpo.research.tables.shipped import shipped_tables
 
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\nNet = print\n")
     monkeypatch.syspath_prepend(tmp_path)

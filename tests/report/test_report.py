@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 import pytest
 
 import fedhpo as fh
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
+from fedhpo.pages.figure import drawn
 from fedhpo.report import write_report
-from fedhpo.report.figure import drawn
 from fedhpo.report.page import page
 from fedhpo.report.sections import SECTIONS
 from fedhpo.report.sections.cost import by_trial

@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from fedhpo.federation.fine_tune import FineTune
-from fedhpo.federation.protocol import Work
-from fedhpo.federation.recorded import RecordedFederation
+from fedhpo.protocol.federation import Work
+from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.run import Run
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.testing import ToyFederation
 
 TRIALS, ROUNDS = 6, 24

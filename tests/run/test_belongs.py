@@ -8,10 +8,10 @@ import pytest
 from torch import nn
 
 import fedhpo as fh
-from fedhpo.methods.proxy import ProxySearch
 from fedhpo.run import open_read
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.table import toy_table
+from fedhpo.tuning.proxy import ProxySearch
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True)}, server={"lr": 1.0})
 

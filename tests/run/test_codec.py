@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedhpo.federation.protocol import Answer, Cost, RoundReport, Scores, Status
+from fedhpo.protocol.federation import Answer, Cost, RoundReport, Scores, Status
 from fedhpo.run.codec import expand, pack, squeeze, unpack
 
 counts = st.integers(0, 2**62)

@@ -13,18 +13,10 @@ from pathlib import Path
 import pytest
 from small_method import method
 
-from fedhpo.errors import FedhpoError
-from fedhpo.federation.recorded import RecordedFederation
-from fedhpo.run import (
-    DamageError,
-    NotBegunError,
-    OtherVersionError,
-    Record,
-    Run,
-    RunError,
-    list_runs,
-    open_read,
-)
+from fedhpo.core.errors import FedhpoError
+from fedhpo.core.run_errors import DamageError, NotBegunError, OtherVersionError, RunError
+from fedhpo.run import Record, Run, list_runs, open_read
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.testing import ToyFederation
 
 ROUNDS = 4

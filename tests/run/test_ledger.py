@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import Cost
-from fedhpo.run import Budget, BudgetError, Ledger
+from fedhpo.core.errors import InputError
+from fedhpo.core.run_errors import BudgetError
+from fedhpo.protocol.federation import Cost
+from fedhpo.run import Budget, Ledger
 
 
 def test_charges_add_up_beyond_the_budget_too():

@@ -11,10 +11,11 @@ import pytest
 from small_method import main
 
 import fedhpo.run.run as run_module
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import Work
-from fedhpo.federation.recorded import RecordedFederation
-from fedhpo.run import DamageError, Record, Run, RunError, list_runs, open_read
+from fedhpo.core.errors import InputError
+from fedhpo.core.run_errors import DamageError, RunError
+from fedhpo.protocol.federation import Work
+from fedhpo.run import Record, Run, list_runs, open_read
+from fedhpo.run.recorded import RecordedFederation
 from fedhpo.testing import ToyFederation
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import AFTER, REPEATABLE, Status, TrialError, Work
+from fedhpo.core.errors import InputError
+from fedhpo.protocol.federation import AFTER, REPEATABLE, Status, TrialError, Work
 from fedhpo.testing import ToyFederation
 
 

@@ -1,6 +1,7 @@
 """Every sampler does what a sampler must do."""
 
-from fedhpo.samplers import GP, TPE, Grid, OptunaSampler, Random, Sampler
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.samplers import GP, TPE, Grid, OptunaSampler, Random
 from fedhpo.testing.sampler import SamplerSuite
 
 

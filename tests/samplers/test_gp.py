@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from fedhpo.errors import InputError
-from fedhpo.evaluation import Score
-from fedhpo.samplers import GP, Observation
-from fedhpo.samplers._acquisition import (
+from fedhpo.core.errors import InputError
+from fedhpo.protocol.objective import Score
+from fedhpo.protocol.sampler import Observation
+from fedhpo.samplers import GP
+from fedhpo.samplers.gp import standardised
+from fedhpo.space import Choice, Float, Int, Space
+from fedhpo.surrogates.acquisition import (
     believe,
     expected_improvement,
     improvement,
     log_improvement,
     noisy_expected_improvement,
 )
-from fedhpo.samplers._process import Kernel, Process
-from fedhpo.samplers.gp import standardised
-from fedhpo.space import Choice, Float, Int, Space
+from fedhpo.surrogates.process import Kernel, Process
 from fedhpo.testing.sampler import PLANE, observed, played
 
 NOTHING = np.empty((0, 1))

@@ -6,7 +6,7 @@ import numpy as np
 import optuna
 import pytest
 
-from fedhpo.errors import InputError, MissingExtraError
+from fedhpo.core.errors import InputError, MissingExtraError
 from fedhpo.samplers import OptunaSampler
 from fedhpo.samplers.optuna import _told
 from fedhpo.space import Float, Space

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, truncnorm
 
-from fedhpo.samplers._cube import Cube, cells, edges
 from fedhpo.samplers._parzen import Parzen, bandwidths
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.surrogates.cube import Cube, cells, edges
 
 LINE = Cube(Space(client={"x": Float(0, 1)}))
 COUNTED = Cube(Space(client={"n": Int(1, 5)}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.methods import BOHB, GP, SHA, TPE, Hyperband, method_of
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
-from fedhpo.evaluation import Evaluator
-from fedhpo.methods import BOHB, GP, TPE, Hyperband, Method, Tuner
+from fedhpo.methods import BOHB, GP, TPE, Hyperband, Tuner
+from fedhpo.methods.method import Method
 from fedhpo.samplers import OptunaSampler
 from fedhpo.schedules import FixedLength
-from fedhpo.search import Event
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.search import Event
 from fedhpo.testing import ToyFederation
 
 SPACE = fh.Space(

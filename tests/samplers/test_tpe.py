@@ -6,8 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from fedhpo.errors import InputError
-from fedhpo.samplers import TPE, Observation, OptunaSampler, Random, Sampler
+from fedhpo.core.errors import InputError
+from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.samplers import TPE, OptunaSampler, Random
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.space import Choice, Float, Ordinal, Space
 from fedhpo.testing.sampler import PLANE, observed, played

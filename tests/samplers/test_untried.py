@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedhpo.samplers._untried import finite_size, untried
+from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Float, Int, Space
 from fedhpo.testing.sampler import MIXED, PLANE, SMALL
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedhpo as fh
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.schedules.halving import Halving, cost_of, halving_rungs, rung_sizes
 from fedhpo.testing import ToyFederation
 

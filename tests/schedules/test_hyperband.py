@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedhpo as fh
-import fedhpo.tuning
-from fedhpo.errors import InputError
+import fedhpo.tuning.tune
+from fedhpo.core.errors import InputError
 from fedhpo.methods import BOHB, Tuner
 from fedhpo.methods import Hyperband as Method
-from fedhpo.result import Result
-from fedhpo.samplers import GP, Grid, Random, Sampler
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.samplers import GP, Grid, Random
 from fedhpo.schedules import Hyperband
-from fedhpo.search import Event, Search, Trial
+from fedhpo.search.search import Event, Search, Trial
 from fedhpo.testing import ToyFederation
+from fedhpo.tuning.result import Result
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 

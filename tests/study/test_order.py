@@ -12,14 +12,14 @@ import pytest
 from order_cases import SMALL, SPACE, as_toml, shuffled, study_of
 
 import fedhpo as fh
-from fedhpo.errors import InputError
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
 from fedhpo.methods import Tuner
-from fedhpo.run.canonical import canonical
+from fedhpo.research.tables import table_configs
 from fedhpo.samplers import Grid, OptunaSampler
 from fedhpo.schedules import FixedLength
 from fedhpo.study import Study
 from fedhpo.study.plain import plain
-from fedhpo.tables import table_configs
 from fedhpo.testing import ToyFederation
 
 #: Conditions with two parents, fixed values, all scopes: names in no alphabetical order.

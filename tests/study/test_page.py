@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import DATASETS, partition_from_dict, split_from_dict
-from fedhpo.errors import InputError
 from fedhpo.methods import METHODS
 from fedhpo.study.page import PARTITIONS, SPLITS, page
 from fedhpo.study.schema import schema

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedhpo.engine.server import OPTIMISERS, Aggregation
-from fedhpo.errors import InputError
-from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.aggregation.server import OPTIMISERS, Aggregation
+from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, GridSearch
+from fedhpo.protocol.objective import Objective
+from fedhpo.search.evaluator import Evaluator
 from fedhpo.study import Study
 from fedhpo.study.from_dataclass import build, section_of
 from fedhpo.study.sections import Server

@@ -17,9 +17,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from fedhpo import __version__
 from fedhpo.cli.signals import at_once, exit_code
-from fedhpo.errors import FedhpoError
+from fedhpo.core.errors import FedhpoError
+from fedhpo.core.version import VERSION
 from fedhpo.reproduce import REPRODUCTIONS
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(
         prog="fedhpo", description="Tune the hyperparameters of federated learning.", allow_abbrev=False
     )
-    main.add_argument("--version", action="version", version=f"fedhpo {__version__}")
+    main.add_argument("--version", action="version", version=f"fedhpo {VERSION}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name: str, about: str) -> argparse.ArgumentParser:
@@ -208,9 +208,9 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _is_users(error: FedhpoError) -> bool:
     """Whether the user can put it right: what was given, what is installed, or the run's directory."""
-    from fedhpo.errors import InputError, MissingExtraError
-    from fedhpo.run import RunError
-    from fedhpo.search import TuningError
+    from fedhpo.core.errors import InputError, MissingExtraError
+    from fedhpo.core.run_errors import RunError
+    from fedhpo.search.search import TuningError
 
     return isinstance(error, InputError | MissingExtraError | RunError | TuningError)
 

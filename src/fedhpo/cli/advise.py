@@ -10,12 +10,12 @@ from fedhpo.cli import OK
 
 def run(options: argparse.Namespace) -> int:
     """Advise on a study, from a pilot or a table."""
-    from fedhpo.advise import advise
-    from fedhpo.advise.advice import WANTED
     from fedhpo.cli.compare import adjusted
-    from fedhpo.errors import InputError
+    from fedhpo.core.errors import InputError
+    from fedhpo.research.advise import advise
+    from fedhpo.research.advise.advice import WANTED
+    from fedhpo.research.tables import load_table
     from fedhpo.study import Study
-    from fedhpo.tables import load_table
 
     table = load_table(options.table) if options.table else None
     if table is None and options.study is None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from fedhpo.cli import OK
 
 if TYPE_CHECKING:
-    from fedhpo.compare import Comparison
+    from fedhpo.research.compare import Comparison
     from fedhpo.study import Study
 
 
 def run(options: argparse.Namespace) -> int:
     """Compare, write the page, say what came of it."""
-    from fedhpo.report.methods import write_comparison
-    from fedhpo.report.numbers import finite
+    from fedhpo.pages.numbers import finite
+    from fedhpo.research.compare.page import write_comparison
 
     methods = list(dict.fromkeys(options.method or ["random", "tpe", "hyperband", "bohb"]))
     comparison = _compare(options, methods, list(range(options.seeds)))
@@ -31,10 +31,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace, methods: list[str], seeds: list[int]) -> Comparison:
-    from fedhpo.compare import compare_live, compare_on_table
-    from fedhpo.errors import InputError
+    from fedhpo.core.errors import InputError
+    from fedhpo.research.compare import compare_live, compare_on_table
+    from fedhpo.research.tables import load_table
     from fedhpo.study import Study
-    from fedhpo.tables import load_table
 
     if options.table is None and options.study is None:
         raise InputError("STUDY or --table: one of them must say what to compare on")
@@ -87,8 +87,8 @@ def _progress(quiet: bool) -> Any:
 
 def summary(comparison: Comparison) -> str:
     """A table of methods, and what may be said of it."""
-    from fedhpo.report.numbers import score
-    from fedhpo.result import Table
+    from fedhpo.pages.numbers import score
+    from fedhpo.tuning.result import Table
 
     rows = []
     for row in comparison.summary():

@@ -11,7 +11,7 @@ from fedhpo.cli import OK
 
 def run(options: argparse.Namespace) -> int:
     """Write the app, and say what to do next."""
-    from fedhpo.errors import unknown_name
+    from fedhpo.core.errors import unknown_name
     from fedhpo.flower.template import write_app
 
     if options.kind != "flower":

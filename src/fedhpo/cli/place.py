@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.study import Study
 from fedhpo.study.recorded import RecordedStudy, recorded_study
-from fedhpo.tuning import refuses_more
+from fedhpo.tuning.tune import refuses_more
 
 #: The status of a run that goes on because the total is larger now.
 RAISED = "raised"

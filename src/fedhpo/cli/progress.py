@@ -11,10 +11,10 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.report.numbers import duration
+from fedhpo.pages.numbers import duration
 
 if TYPE_CHECKING:
-    from fedhpo.search import Event, Search
+    from fedhpo.search.search import Event, Search
 
 #: Seconds between two plain lines, evaluations aside.
 _PAUSE = 20.0

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from fedhpo.cli import OK
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 
 
 def run(options: argparse.Namespace) -> int:
     """Run what has not been run yet, print tables and verdicts, and say where the pages are."""
-    from fedhpo.report.numbers import finite
+    from fedhpo.pages.numbers import finite
     from fedhpo.reproduce import reproduction
 
     module = reproduction(options.name)

@@ -11,7 +11,7 @@ from fedhpo.cli.tune import note, tune
 
 def run(options: argparse.Namespace) -> int:
     """Build the study again from the run's record, and go on."""
-    from fedhpo.errors import InputError
+    from fedhpo.core.errors import InputError
     from fedhpo.study.recorded import recorded_study
 
     path = Path(options.run)

@@ -15,9 +15,9 @@ from fedhpo.cli.tune import note
 
 def run(options: argparse.Namespace) -> int:
     """List the runs of a directory, oldest first."""
-    from fedhpo.errors import InputError
-    from fedhpo.result import Table
+    from fedhpo.core.errors import InputError
     from fedhpo.run import list_runs
+    from fedhpo.tuning.result import Table
 
     directory = Path(options.directory)
     if not directory.is_dir():
@@ -48,10 +48,11 @@ def _result(path: Path) -> dict[str, Any]:
 
     Where the file of the result is damaged: why these are not known.
     """
-    from fedhpo.errors import FedhpoError
-    from fedhpo.report.words import rounds_of
-    from fedhpo.run import DamageError, open_read
-    from fedhpo.verdict import verdict_of
+    from fedhpo.core.errors import FedhpoError
+    from fedhpo.core.run_errors import DamageError
+    from fedhpo.pages.phrasing import rounds_of
+    from fedhpo.run import open_read
+    from fedhpo.tuning.verdict import verdict_of
 
     nothing: dict[str, Any] = {"metric": None, "score": None, "verdict": None}
     try:

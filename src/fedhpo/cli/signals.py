@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Iterator
 
-from fedhpo.errors import Terminated
+from fedhpo.core.errors import Terminated
 
 _SHOW_CURSOR = "\x1b[?25h"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedhpo.report.numbers import duration, megabytes, number, score
-from fedhpo.report.words import failures_in_words, metric_in_words, proxy_cost, rounds_of, test_score
-from fedhpo.verdict import verdict_of
+from fedhpo.pages.numbers import duration, megabytes, number, score
+from fedhpo.pages.phrasing import failures_in_words, metric_in_words, proxy_cost, rounds_of, test_score
+from fedhpo.tuning.verdict import verdict_of
 
 
 def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:

@@ -18,9 +18,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
+    from fedhpo.research.tables import build_table
+    from fedhpo.research.tables.shipped import SUFFIX
     from fedhpo.study import Study
-    from fedhpo.tables import build_table
-    from fedhpo.tables.shipped import SUFFIX
 
     study = Study.load(options.study)
     out = Path(options.out or f"{study.name}{SUFFIX}")
@@ -49,7 +49,7 @@ class _Lines:
         self._last = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        from fedhpo.report.numbers import duration
+        from fedhpo.pages.numbers import duration
 
         left = self._pace.left(done, total)
         if time.monotonic() - self._last > 20:
@@ -59,9 +59,9 @@ class _Lines:
 
 
 def _ls(options: argparse.Namespace) -> int:
-    from fedhpo.result import Table
-    from fedhpo.tables import shipped_tables
-    from fedhpo.tables.shipped import SUFFIX
+    from fedhpo.research.tables import shipped_tables
+    from fedhpo.research.tables.shipped import SUFFIX
+    from fedhpo.tuning.result import Table
 
     here = {str(path): path for path in sorted(Path(options.directory).glob(f"*{SUFFIX}"))}
     found = [_listed(name, path) for name, path in {**shipped_tables(), **here}.items()]
@@ -78,8 +78,8 @@ _LISTED = ("table", "data", "model", "configs", "rounds", "validation_clients", 
 
 
 def _listed(name: str, path: Path) -> dict[str, Any]:
-    from fedhpo.errors import InputError
-    from fedhpo.tables import CurveTable
+    from fedhpo.core.errors import InputError
+    from fedhpo.research.tables import CurveTable
 
     try:
         return {"table": name, "file": str(path), **CurveTable.load(path).facts()}
@@ -88,7 +88,7 @@ def _listed(name: str, path: Path) -> dict[str, Any]:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from fedhpo.tables import load_table
+    from fedhpo.research.tables import load_table
 
     table = load_table(options.table)
     facts = {"table": options.table, **table.facts(), "study": dict(table.study_tables)}
@@ -97,7 +97,7 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _in_words(facts: dict[str, Any]) -> str:
-    from fedhpo.report.numbers import duration, score
+    from fedhpo.pages.numbers import duration, score
 
     recipe, error = facts["recipe"], facts["error"]
     relative = 100 * 2.0 ** -(recipe.get("loss_bits", 10) + 1)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 
 _TORCH_GENERATOR = threading.RLock()
 

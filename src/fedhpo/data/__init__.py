@@ -4,9 +4,9 @@ from fedhpo.data.build import from_arrays, from_clients
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
 from fedhpo.data.load import DATASETS, Dataset, load
+from fedhpo.data.mixing import redeal
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
-from fedhpo.data.redeal import redeal
 from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
 from fedhpo.data.split import ClientPools, InsideClients, SplitRule, split_from_dict
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo._settings import shown, whole_number
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
 from fedhpo.data.partition import Partitioner
 from fedhpo.data.samples import Samples, assemble
 from fedhpo.data.split import InsideClients, SplitRule
 from fedhpo.data.validate import TASKS
-from fedhpo.errors import InputError, unknown_name
 
 PARTS = ("train", "validation", "test")
 

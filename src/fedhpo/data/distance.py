@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.data.container import Array, FederatedData, Integers
-from fedhpo.errors import InputError
 
 #: Rows of each client that take part: an exact assignment of so many takes some milliseconds.
 ROWS = 256

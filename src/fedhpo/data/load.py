@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.data.container import FederatedData
 from fedhpo.data.partition import Partitioner, check_clients, partition_from_dict
 from fedhpo.data.samples import Samples, assemble
 from fedhpo.data.sets import images, synthetic, tabular, text
 from fedhpo.data.sets.request import Request
 from fedhpo.data.split import InsideClients, SplitRule, split_from_dict
-from fedhpo.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedhpo._settings import check_settings
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings, is_number
+from fedhpo.data.by_class import by_class, check_enough, deal, even_sizes, take
 from fedhpo.data.container import Array, Integers, Split
-from fedhpo.data.deal import by_class, check_enough, deal, even_sizes, take
-from fedhpo.errors import InputError, unknown_name
 
 #: More than these do not fit into the memory of one machine.
 _MOST_CLIENTS = 10_000_000
@@ -37,13 +37,6 @@ def check_clients(clients: int) -> None:
         raise InputError(f"clients={clients!r}; allowed: a whole number of at least 1")
     if clients > _MOST_CLIENTS:
         raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number, so that it may be compared with others."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return False
-    return isinstance(value, int) or bool(np.isfinite(value))
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedhpo.core.errors import unknown_name
 from fedhpo.data.container import IGNORE, Array, FederatedData, Floats, Integers
 from fedhpo.data.skew import index_of
-from fedhpo.errors import unknown_name
 
 
 def heterogeneity_index(labels: Array, classes: int) -> float:

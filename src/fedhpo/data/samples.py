@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo._settings import shown
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import shown
 from fedhpo.core.streams import stream
 from fedhpo.data.container import Array, FederatedData, Integers, Split
 from fedhpo.data.partition import Natural, Partitioner
 from fedhpo.data.split import SplitRule
-from fedhpo.errors import InputError, unknown_name
 
 
 @dataclass(frozen=True, eq=False)

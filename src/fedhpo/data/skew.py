@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from fedhpo._settings import check_settings
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings, is_number
+from fedhpo.data.by_class import by_class, check_enough, deal
 from fedhpo.data.container import Array, Floats, Integers, Split
-from fedhpo.data.deal import by_class, check_enough, deal
-from fedhpo.data.partition import check_clients, is_number
-from fedhpo.errors import InputError
+from fedhpo.data.partition import check_clients
 
 
 def classes_for(index: float, classes: int) -> int:

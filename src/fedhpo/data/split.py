@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedhpo._settings import check_settings
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings, is_number
 from fedhpo.data.container import Array, Integers, Split
-from fedhpo.data.partition import from_dict, is_number
-from fedhpo.errors import InputError
+from fedhpo.data.partition import from_dict
 
 
 class SplitRule(Protocol):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fedhpo._settings import shown, whole_number
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import shown, whole_number
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
-from fedhpo.errors import InputError, unknown_name
 
 TASKS = ("classification", "regression", "language")
 

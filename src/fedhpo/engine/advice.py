@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fedhpo._where import in_words
+from fedhpo.core.user_code import in_words
 from fedhpo.engine.task import PreflightError
 
 

@@ -18,13 +18,13 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from fedhpo._where import in_words
-from fedhpo.engine import Vector
-from fedhpo.engine.crew import ATTEMPTS, HELD
+from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.user_code import in_words
+from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.pool import Done, Order, Pool
-from fedhpo.engine.worker import keep_freed_memory
-from fedhpo.errors import FedhpoError, InputError
+from fedhpo.workers.crew import ATTEMPTS, HELD
+from fedhpo.workers.spawn import keep_freed_memory
 
 #: Seconds that a first worker may take to find a place and start.
 _PATIENCE = 300.0

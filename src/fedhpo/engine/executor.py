@@ -17,19 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedhpo._where import in_words
+from fedhpo.core.errors import InputError
+from fedhpo.core.hyperparameters import parse
 from fedhpo.core.streams import first_seed, sequence
+from fedhpo.core.user_code import in_words
+from fedhpo.core.vectors import Vector
 from fedhpo.data import FederatedData
-from fedhpo.engine import Vector, flat
+from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS, Built, look_at
 from fedhpo.engine.flat import FlatModel, ModelFactory
-from fedhpo.engine.hyperparameters import Local, parse
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import ClientScores, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
-from fedhpo.errors import InputError
 
 #: A user's own local training: trains the model in place.
 TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]

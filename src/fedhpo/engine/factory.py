@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.data import FederatedData
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.tensors import check_tensors, hooked
-from fedhpo.errors import InputError, unknown_name
 from fedhpo.models import MODELS
 
 

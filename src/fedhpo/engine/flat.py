@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import torch_generator
-from fedhpo.engine import Vector
+from fedhpo.core.vectors import Vector
 from fedhpo.engine.tensors import check_tensors, own_memory
-from fedhpo.errors import InputError
 
 ModelFactory = Callable[..., nn.Module]
 

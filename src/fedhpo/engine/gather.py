@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.engine import Vector
+from fedhpo.aggregation.server import Aggregate
+from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import check_update
-from fedhpo.engine.server import Aggregate
-from fedhpo.federation.protocol import Status
+from fedhpo.protocol.federation import Status
 
 
 @dataclass(eq=False)

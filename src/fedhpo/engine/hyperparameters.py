@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.hyperparameters import in_range, whole
 
 
 @dataclass(frozen=True)
@@ -41,35 +39,3 @@ class Local:
     def steps(self, rows: int) -> int:
         """How many SGD steps that is on `rows` training rows."""
         return self.epochs * math.ceil(rows / self.batch_size)
-
-
-T = TypeVar("T")
-
-
-def parse(kind: type[T], scope: str, values: Mapping[str, Any]) -> T:
-    """Build a dataclass of hyperparameters, naming an unknown one and listing the known.
-
-    >>> parse(Local, "client", {"lr": 0.5, "batch_size": 8}).lr
-    0.5
-    >>> parse(Local, "client", {"learning_rate": 0.5})
-    Traceback (most recent call last):
-    ...
-    fedhpo.errors.InputError: unknown client hyperparameter 'learning_rate'; known: batch_size, dropout, ...
-    """
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
-    for name in values:
-        if name not in known:
-            raise unknown_name(f"{scope} hyperparameter", name, known)
-    return kind(**values)
-
-
-def in_range(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse a number outside of [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"{name} must be a number in [{low:g}, {high:g}], not {value!r}")
-
-
-def whole(name: str, value: Any) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
+from fedhpo.core.errors import InputError
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.loss import LossFunction, mean_loss
 from fedhpo.engine.tensors import dense
-from fedhpo.errors import InputError
 
 
 def train(

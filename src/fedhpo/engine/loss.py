@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedhpo.core.errors import InputError
 from fedhpo.data.container import IGNORE
-from fedhpo.errors import InputError
 
 #: Takes the model's output and the targets; gives one loss per sample.
 LossFunction = Callable[[Tensor, Tensor], Tensor]

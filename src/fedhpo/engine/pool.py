@@ -26,14 +26,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedhpo._where import in_words
+from fedhpo.core.errors import FedhpoError
 from fedhpo.core.streams import torch_generator
-from fedhpo.engine import Vector, worker
-from fedhpo.engine.crew import Crew, Hired
+from fedhpo.core.user_code import in_words
+from fedhpo.core.vectors import Vector
+from fedhpo.engine import worker
 from fedhpo.engine.executor import Executor, Setup, Task
-from fedhpo.engine.memory import Arena, Region, SharedFile
-from fedhpo.engine.spawn import of_the_script, spawn
-from fedhpo.errors import FedhpoError
+from fedhpo.workers.crew import Crew, Hired
+from fedhpo.workers.memory import Arena, Region, SharedFile
+from fedhpo.workers.shared_data import share_data
+from fedhpo.workers.spawn import UNGUARDED, of_the_script, spawn
 
 
 class WorkersUnavailable(FedhpoError):
@@ -223,7 +225,7 @@ class ProcessPool(Pool):
         script = of_the_script(code)
         if script and not _main_is_a_file():
             raise WorkersUnavailable("the model is defined in a session, not in a file")
-        data, self._file = worker.share_data(setup.data)
+        data, self._file = share_data(setup.data)
         self._regions = regions = _Regions()
         # The crew must not know the pool: who is no longer referred to goes at once, with the workers.
         start = partial(spawn, worker.main, regions.arena.file, code, data, script=script)
@@ -267,7 +269,7 @@ def _greet(hired: Hired) -> None:
         problem = pipe.recv()
     except (EOFError, OSError):
         member.join()
-        if member.exitcode == worker.UNGUARDED:
+        if member.exitcode == UNGUARDED:
             problem = "the script starts its work on import; put it below `if __name__ == '__main__':`"
         else:
             problem = f"a worker process ended at once (exit code {member.exitcode})"
@@ -296,4 +298,4 @@ def _main_is_a_file() -> bool:
 def refuse_in_worker() -> None:
     """End a worker that is importing a script without main guard, before it does the script's work."""
     if getattr(process.current_process(), "_inheriting", False):
-        os._exit(worker.UNGUARDED)
+        os._exit(UNGUARDED)

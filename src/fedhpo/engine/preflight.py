@@ -20,13 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedhpo._where import in_words
+from fedhpo.core.hyperparameters import parse
+from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine import flat
 from fedhpo.engine.advice import forward_advice, loss_advice, output_advice, refused, shape_of
 from fedhpo.engine.executor import Executor, Job, Setup, TrainTask, generators
 from fedhpo.engine.flat import FlatModel
-from fedhpo.engine.hyperparameters import Local, parse
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.labels import check_labels
 from fedhpo.engine.loss import mean_loss, sample_sums
 from fedhpo.engine.score import score

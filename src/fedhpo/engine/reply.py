@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fedhpo.aggregation.server import Aggregation
 from fedhpo.engine.executor import JobResult
-from fedhpo.engine.server import Aggregation
 
 
 def discreet(result: JobResult, aggregation: Aggregation) -> JobResult:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedhpo.engine import Vector
+from fedhpo.core.vectors import Vector
 from fedhpo.engine.built import mixes
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local

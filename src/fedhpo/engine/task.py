@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData
-from fedhpo.errors import InputError
 
 
 class PreflightError(InputError):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 
 
 def check_tensors(module: nn.Module) -> None:
@@ -16,7 +16,7 @@ def check_tensors(module: nn.Module) -> None:
     >>> check_tensors(nn.Linear(3, 2).double())
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: the model's weight is torch.float64; fedhpo trains in torch.float32: call ...
+    fedhpo.InputError: the model's weight is torch.float64; fedhpo trains in torch.float32: call ...
     """
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
         if is_lazy(tensor):
@@ -54,7 +54,7 @@ def refuse_shared_memory(module: nn.Module) -> None:
     >>> refuse_shared_memory(nn.Sequential(first, second))
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: the model's 0.weight and 1.weight are two tensors in the same memory: ...
+    fedhpo.InputError: the model's 0.weight and 1.weight are two tensors in the same memory: ...
     """
     found = [(name, t) for name, t in [*module.named_parameters(), *module.named_buffers()] if t.numel()]
     for name, tensor in found:

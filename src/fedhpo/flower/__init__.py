@@ -1,7 +1,7 @@
 """Tuning over real clients, through Flower.
 
 On the server `fedhpo.flower.tune(grid, context, study)` is all that a `ServerApp` has to say; on the client
-`fedhpo.flower.client(app, ...)`, or the messages of `fedhpo.flower.messages` in a `ClientApp` of your own.
+`fedhpo.flower.client(app, ...)`, or `fedhpo.federations.flower.messages` in a `ClientApp` of your own.
 See docs/flower.md.
 """
 
@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 # Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
 _HOME = {
-    "Arrays": "fedhpo.flower.models",
-    "FlowerFederation": "fedhpo.flower.federation",
-    "FlowerLearnerFederation": "fedhpo.flower.learners",
+    "Arrays": "fedhpo.federations.flower.models",
+    "FlowerFederation": "fedhpo.federations.flower.federation",
+    "FlowerLearnerFederation": "fedhpo.federations.flower.learners",
     "InProcessGrid": "fedhpo.flower.in_process",
-    "Scored": "fedhpo.flower.messages",
-    "Task": "fedhpo.flower.messages",
-    "Trained": "fedhpo.flower.messages",
+    "Scored": "fedhpo.federations.flower.messages",
+    "Task": "fedhpo.federations.flower.messages",
+    "Trained": "fedhpo.federations.flower.messages",
     "client": "fedhpo.flower.client_app",
     "run_in_process": "fedhpo.flower.in_process",
     "tune": "fedhpo.flower.server_app",
 }
 
 if TYPE_CHECKING:
+    from fedhpo.federations.flower.federation import FlowerFederation
+    from fedhpo.federations.flower.learners import FlowerLearnerFederation
+    from fedhpo.federations.flower.messages import Scored, Task, Trained
+    from fedhpo.federations.flower.models import Arrays
     from fedhpo.flower.client_app import client
-    from fedhpo.flower.federation import FlowerFederation
     from fedhpo.flower.in_process import InProcessGrid, run_in_process
-    from fedhpo.flower.learners import FlowerLearnerFederation
-    from fedhpo.flower.messages import Scored, Task, Trained
-    from fedhpo.flower.models import Arrays
     from fedhpo.flower.server_app import tune
 
 __all__ = [
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "flwr":
             raise
-        from fedhpo.errors import MissingExtraError
+        from fedhpo.core.errors import MissingExtraError
 
         raise MissingExtraError("flwr", "flower") from error
     return getattr(home, name)

@@ -13,13 +13,13 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from fedhpo._where import in_words
-from fedhpo.errors import FedhpoError, InputError
-from fedhpo.flower import messages
-from fedhpo.flower.arrays import Rejected, decode, encode
-from fedhpo.flower.clients import OWN, SPLITS, Hello
-from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained
-from fedhpo.flower.replies import TaskFailed, TaskMissing
+from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.user_code import in_words
+from fedhpo.federations.flower import messages
+from fedhpo.federations.flower.arrays import Rejected, decode, encode
+from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
+from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
 from fedhpo.flower.rules import rule_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedhpo._where import in_words
-from fedhpo.flower._identity import assume_identity
+from fedhpo.core.user_code import in_words
+from fedhpo.federations.flower.identity import assume_identity
 
 _RUN, _SERVER = 1, 1
 #: Flower's code for a client app that raised an exception.

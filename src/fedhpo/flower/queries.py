@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedhpo import samplers
-from fedhpo.errors import unknown_name
-from fedhpo.federation.local_privacy import LocalPrivacy
-from fedhpo.federation.local_search import LocalSearch
-from fedhpo.federation.protocol import Answer, Status
-from fedhpo.flower.replies import TaskFailed, TaskMissing
+from fedhpo.core.errors import unknown_name
+from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
 from fedhpo.flower.rows import NodeRows
-from fedhpo.samplers import Sampler
+from fedhpo.privacy.local import LocalPrivacy
+from fedhpo.protocol.federation import Answer, Status
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Space
 
 _SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (samplers.TPE, samplers.Random, samplers.GP)}

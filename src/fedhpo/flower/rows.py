@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData, Split, from_clients
-from fedhpo.errors import InputError
+from fedhpo.federations.flower.clients import SPLITS, Hello
 from fedhpo.flower.client_app import named
-from fedhpo.flower.clients import SPLITS, Hello
 
 #: A client's own rows: what `fedhpo.from_clients` takes for one client.
 DataFunction = Callable[[Context], Any]

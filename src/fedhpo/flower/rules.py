@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedhpo.errors import unknown_name
-from fedhpo.federation.protocol import ClientSide
+from fedhpo.core.errors import unknown_name
+from fedhpo.protocol.federation import ClientSide
 
 
 def _reference_table(given: Mapping[str, Any]) -> ClientSide:
-    from fedhpo.fedtune.table import ReferenceTable
+    from fedhpo.methods.fedtune.table import ReferenceTable
 
     return ReferenceTable.from_dict(given)
 

@@ -9,15 +9,15 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid
 
-from fedhpo.engine.server import Aggregation
-from fedhpo.errors import InputError
-from fedhpo.flower.federation import FlowerFederation
-from fedhpo.flower.grid import GridFederation
+from fedhpo.aggregation.server import Aggregation
+from fedhpo.core.errors import InputError
+from fedhpo.core.objects import import_object, is_own
+from fedhpo.federations.flower.federation import FlowerFederation
+from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.learners import HGB, XGBOOST
-from fedhpo.result import Result
 from fedhpo.study import Study
 from fedhpo.study.learners import OPTIONS, is_learner
-from fedhpo.study.objects import import_object, is_own
+from fedhpo.tuning.result import Result
 
 #: The key of the run config that names the run's directory.
 RUN_DIRECTORY = "run-dir"
@@ -50,7 +50,7 @@ def run_directory(run_config: Mapping[str, Any]) -> Path:
     >>> run_directory({"run-dir": "runs/mine"})
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: run-dir = 'runs/mine' in the run config: must be an absolute path
+    fedhpo.InputError: run-dir = 'runs/mine' in the run config: must be an absolute path
     """
     given = run_config.get(RUN_DIRECTORY)
     if not isinstance(given, str) or not Path(given).expanduser().is_absolute():
@@ -84,7 +84,7 @@ def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFede
 
     Clients may search with scikit-learn's ("hgb"); what they train is XGBoost's, under the same names.
     """
-    from fedhpo.flower.learners import FlowerLearnerFederation
+    from fedhpo.federations.flower.learners import FlowerLearnerFederation
 
     model = study.file.model
     if model.name not in (HGB.name, XGBOOST.name):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
-from fedhpo.federation.fine_tune import FineTune
-from fedhpo.federation.local_search import LocalSearch
-from fedhpo.flower.clients import Hello
-from fedhpo.flower.messages import Scored, Task, Trained
+from fedhpo.federations.flower.clients import Hello
+from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
+from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.local_search import LocalSearch
 from fedhpo.study import Study
 from fedhpo.study.learners import is_learner
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 
 _PYPROJECT = Template("""\
 [build-system]

@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from flwr.app import Context
 
+from fedhpo.core.errors import InputError
+from fedhpo.core.objects import import_object, is_own
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.errors import InputError
-from fedhpo.flower.clients import SGD, Hello
-from fedhpo.flower.messages import NamedArrays, Scored, Task, Trained
-from fedhpo.flower.models import layout_of
+from fedhpo.federations.flower.clients import SGD, Hello
+from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.federations.flower.models import layout_of
+from fedhpo.federations.flower.replies import TaskFailed
 from fedhpo.flower.queries import local_search_of, searched
-from fedhpo.flower.replies import TaskFailed
 from fedhpo.flower.rows import NodeRows
 from fedhpo.flower.rules import rule_of
 from fedhpo.study import Study
-from fedhpo.study.objects import import_object, is_own
 
 
 class TorchParty:
@@ -85,7 +85,7 @@ class TorchParty:
         return Scored(self._rows.told(rows), float(loss[0]), float(accuracy[0]))
 
     def fine_tune(self, query: Mapping[str, Any], arrays: NamedArrays, task: Task, context: Context) -> Any:
-        """The answer to `fedhpo.federation.FineTune`, and what it cost."""
+        """The answer to `fedhpo.protocol.fine_tune.FineTune`, and what it cost."""
         asked = replace(task, config=query["client"], split=query["split"], scores=("before", "after"))
         result, _ = self._train(arrays, asked, context)
         names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
@@ -95,8 +95,8 @@ class TorchParty:
         return answer, {"evaluations": 2, "samples": result.samples if self._rows.tells else 0}
 
     def local_search(self, query: Mapping[str, Any], _: NamedArrays, task: Task, context: Context) -> Any:
-        """The answer to `fedhpo.federation.local_search.LocalSearch`, and what it cost."""
-        from fedhpo.federation.simulated_search import search_clients
+        """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""
+        from fedhpo.federations.simulated_search import search_clients
 
         executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
         [answer] = search_clients(executor.setup, 0, local_search_of(query), [place])

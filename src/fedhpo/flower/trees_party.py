@@ -7,12 +7,12 @@ from typing import Any
 
 from flwr.app import Context
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
-from fedhpo.errors import InputError
-from fedhpo.federation.learners import LearnerFederation
-from fedhpo.flower.bagging import boost
-from fedhpo.flower.clients import TREES, Hello
-from fedhpo.flower.messages import Scored, Task, Trained
+from fedhpo.federations.flower.bagging import boost
+from fedhpo.federations.flower.clients import TREES, Hello
+from fedhpo.federations.flower.messages import Scored, Task, Trained
+from fedhpo.federations.learners import LearnerFederation
 from fedhpo.flower.queries import local_search_of, searched
 from fedhpo.flower.rows import NodeRows
 from fedhpo.learners.boosted import BoostedTrees
@@ -58,7 +58,7 @@ class TreesParty:
         return Scored(size, loss, float((trees.predict(x) == y).mean()))
 
     def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
-        """The answer to `fedhpo.federation.local_search.LocalSearch`, and what it cost."""
+        """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
         with LearnerFederation(data, self._learner, scoring=self._scoring, workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])

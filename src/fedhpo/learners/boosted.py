@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fedhpo.errors import MissingExtraError
+from fedhpo.core.errors import MissingExtraError
 
 Array = NDArray[Any]
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo._where import in_words
-from fedhpo.engine.spawn import spawn
-from fedhpo.errors import FedhpoError, MissingExtraError
+from fedhpo.core.errors import FedhpoError, MissingExtraError
+from fedhpo.core.user_code import in_words
+from fedhpo.workers.spawn import spawn
 
 Array = NDArray[Any]
 LOOPBACK = "127.0.0.1"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedhpo._settings import check_settings, shown
-from fedhpo.config import Config, Frozen
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings, shown
 from fedhpo.space import Choice, Space
+from fedhpo.space.config import Config, Frozen
 
 
 @dataclass(frozen=True)

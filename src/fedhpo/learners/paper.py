@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedhpo.errors import unknown_name
+from fedhpo.core.errors import unknown_name
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.space import Float, Int, Space
 

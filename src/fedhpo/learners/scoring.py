@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.config import Config
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.space.config import Config
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]

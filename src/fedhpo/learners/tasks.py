@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedhpo.config import Config
 from fedhpo.data import FederatedData
 from fedhpo.learners.scoring import Array, Builds, fitted, fold_score
+from fedhpo.space.config import Config
 
 
 class Task(Protocol):

@@ -12,12 +12,12 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any
 
-from fedhpo._where import in_words
-from fedhpo.engine.crew import Crew, Ended
-from fedhpo.engine.spawn import of_the_script, spawn
-from fedhpo.engine.worker import open_data, share_data
-from fedhpo.errors import FedhpoError
+from fedhpo.core.errors import FedhpoError
+from fedhpo.core.user_code import in_words
 from fedhpo.learners.tasks import Bench, Task
+from fedhpo.workers.crew import Crew, Ended
+from fedhpo.workers.shared_data import open_data, share_data
+from fedhpo.workers.spawn import of_the_script, spawn
 
 
 class Workers(ABC):

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedhpo._settings import check_settings
-from fedhpo.fingerprint import code_of
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.settings import check_settings
 from fedhpo.methods.tuner import Tuner
 
 if TYPE_CHECKING:
-    from fedhpo.search import Search, Trial
+    from fedhpo.search.search import Search, Trial
     from fedhpo.space import Space
 
 
@@ -49,7 +49,7 @@ class Method(ABC):
         return self.tuner().refuses_more(old, new, rounds)
 
     def fingerprint(self, space: Space) -> dict[str, Any]:
-        """Data and code that it uses besides its settings: see `fedhpo.fingerprint`."""
+        """Data and code that it uses besides its settings: see `fedhpo.core.fingerprint`."""
         return {"class": code_of(type(self)), **self.tuner().fingerprint(space)}
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedhpo import samplers, schedules
-from fedhpo.errors import InputError, unknown_name
-from fedhpo.methods.fedex import FedEx
-from fedhpo.methods.fedpop import FedPop
-from fedhpo.methods.fedtune import FedTune
-from fedhpo.methods.flora import FLoRA
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.methods.fedex.method import FedEx
+from fedhpo.methods.fedpop.method import FedPop
+from fedhpo.methods.fedtune.method import FedTune
+from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import Grid, Random

@@ -8,16 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedhpo._settings import shown
-from fedhpo.errors import InputError
-from fedhpo.fingerprint import code_of
-from fedhpo.methods.exchange import Exchange
-from fedhpo.policies import ClientPolicy, Fixed, Preparing
-from fedhpo.samplers import Random, Sampler
-from fedhpo.schedules import Schedule
+from fedhpo.core.errors import InputError
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.settings import shown
+from fedhpo.methods.fedpop.exchange import Exchange
+from fedhpo.policies import Fixed
+from fedhpo.protocol.policy import ClientPolicy, Preparing
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.protocol.schedule import Schedule
+from fedhpo.samplers import Random
 
 if TYPE_CHECKING:
-    from fedhpo.search import Search, Trial
+    from fedhpo.search.search import Search, Trial
     from fedhpo.space import Space
 
 
@@ -78,7 +80,7 @@ class Tuner:
         return str(self.schedule.refuses_more(old, new, rounds))
 
     def fingerprint(self, space: Space) -> dict[str, Any]:
-        """What it is made of, where that is code of the user's own: see `fedhpo.fingerprint`."""
+        """What it is made of, where that is code of the user's own: see `fedhpo.core.fingerprint`."""
         parts = {"schedule": self.schedule, "sampler": self.sampler, "policy": self.policy}
         return {name: code_of(type(part)) for name, part in parts.items()}
 

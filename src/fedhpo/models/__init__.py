@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.errors import unknown_name
+from fedhpo.core.errors import unknown_name
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,7 +42,7 @@ def build(name: str, shape: Sequence[int], classes: int, **hyperparameters: Any)
     >>> build("perceptron", (64,), 10)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: unknown model 'perceptron'; known: cnn_cifar, ...
+    fedhpo.InputError: unknown model 'perceptron'; known: cnn_cifar, ...
     """
     from fedhpo.models._checks import positive, sizes
 

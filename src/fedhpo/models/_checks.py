@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 
 
 def positive(name: str, value: Any) -> int:

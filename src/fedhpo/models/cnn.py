@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.models._checks import Input, image, positive, rate
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.models._checks import Input, positive, rate
 
 

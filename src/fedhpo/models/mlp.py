@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.models._checks import Input, positive, rate, sizes
 
 

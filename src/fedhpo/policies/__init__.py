@@ -1,27 +1,9 @@
-"""Client policies: which client hyperparameters each member of a cohort gets in a round."""
+"""Client policies: which client hyperparameters each member of a cohort gets in a round.
 
-from fedhpo.policies._fedex_state import FedExState
-from fedhpo.policies.base import ClientPolicy, LearningState, PolicyState, Preparing
-from fedhpo.policies.fedex import FedEx
-from fedhpo.policies.fedex_settings import FedExSettings
-from fedhpo.policies.fedpop import FedPopLocal, FedPopState
+Those of the papers stand with their method: `fedhpo.methods.fedex`, `fedpop`, `fedtune`.
+"""
+
 from fedhpo.policies.fixed import Fixed
-from fedhpo.policies.landmarks import Landmark
-from fedhpo.policies.learned import LearnedPolicy
-from fedhpo.policies.reference_table import LookUp
+from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, Preparing
 
-__all__ = [
-    "ClientPolicy",
-    "FedEx",
-    "FedExSettings",
-    "FedExState",
-    "FedPopLocal",
-    "FedPopState",
-    "Fixed",
-    "Landmark",
-    "LearnedPolicy",
-    "LearningState",
-    "LookUp",
-    "PolicyState",
-    "Preparing",
-]
+__all__ = ["ClientPolicy", "Fixed", "LearningState", "PolicyState", "Preparing"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.config import Config
-from fedhpo.federation.protocol import BEFORE, RoundReport
+from fedhpo.protocol.federation import BEFORE, RoundReport
 from fedhpo.space import Space
+from fedhpo.space.config import Config
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.federation.protocol import Floats, RoundReport, Status
+from fedhpo.protocol.federation import Floats, RoundReport, Status
 
 
 def client_losses(report: RoundReport) -> Floats:

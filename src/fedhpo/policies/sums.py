@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.federation.protocol import Floats, RoundReport
 from fedhpo.policies.losses import diverged
+from fedhpo.protocol.federation import Floats, RoundReport
 
 if TYPE_CHECKING:
-    from fedhpo.evaluation.privacy import Privacy
+    from fedhpo.privacy.privacy import Privacy
     from fedhpo.space import Space
 
 

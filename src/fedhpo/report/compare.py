@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.report.figure import drawn
-from fedhpo.report.html import Cell, Section, table
-from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
+from fedhpo.core.errors import InputError
+from fedhpo.pages.configs import flat
+from fedhpo.pages.figure import drawn
+from fedhpo.pages.html import Cell, Section, table
+from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
+from fedhpo.pages.phrasing import rounds_of, test_score
 from fedhpo.report.sections.curves import by_budget
-from fedhpo.report.sections.trials import flat
 from fedhpo.report.view import RunView
-from fedhpo.report.words import rounds_of, test_score
-from fedhpo.verdict import verdict_of
+from fedhpo.tuning.verdict import verdict_of
 
 _NOTE = (
     "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. "

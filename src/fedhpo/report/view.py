@@ -10,18 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.evaluation import Objective, truth
-from fedhpo.evaluation.objective import BALANCED
-from fedhpo.evaluation.truth import Truth
+from fedhpo.core.errors import InputError
+from fedhpo.methods.fedex import ground_truth as truth
+from fedhpo.methods.fedex.ground_truth import Truth
+from fedhpo.pages.numbers import finite
+from fedhpo.pages.phrasing import rounds_of
+from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.report.incumbents import Incumbent, incumbents_of
-from fedhpo.report.numbers import finite
-from fedhpo.report.words import rounds_of
 from fedhpo.run import Run, open_read
 from fedhpo.run.codec import unpack
 from fedhpo.run.failures import recorded_failures
 from fedhpo.run.run import RECORD, RESULT
-from fedhpo.verdict import verdict_of
+from fedhpo.tuning.verdict import verdict_of
 
 
 @dataclass(frozen=True)

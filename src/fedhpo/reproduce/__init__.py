@@ -9,16 +9,16 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from fedhpo.errors import unknown_name
+from fedhpo.core.errors import unknown_name
 
 #: The module of each reproduction, by the name that the command line knows it by.
 REPRODUCTIONS = {
-    "fedex-critique": "fedhpo.reproduce.fedex_critique",
-    "fedex-femnist": "fedhpo.reproduce.fedex_femnist",
-    "fedpop": "fedhpo.reproduce.fedpop",
-    "noisy-eval": "fedhpo.reproduce.noisy_eval",
-    "fedtune": "fedhpo.reproduce.fedtune",
-    "flora": "fedhpo.reproduce.flora",
+    "fedex-critique": "fedhpo.reproduce.fedex_critique.command",
+    "fedex-femnist": "fedhpo.reproduce.fedex_femnist.command",
+    "fedpop": "fedhpo.reproduce.fedpop.command",
+    "noisy-eval": "fedhpo.reproduce.noisy_eval.command",
+    "fedtune": "fedhpo.reproduce.fedtune.command",
+    "flora": "fedhpo.reproduce.flora.command",
 }
 
 

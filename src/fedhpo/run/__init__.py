@@ -1,6 +1,6 @@
 """Runs that survive: the record, the ledger, checkpoints and resume."""
 
-from fedhpo.run.errors import (
+from fedhpo.core.run_errors import (
     BudgetError,
     DamageError,
     NotBegunError,

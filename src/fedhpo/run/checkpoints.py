@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from fedhpo.federation.checkpoint import parse_state, write_state
-from fedhpo.federation.protocol import TrialState
-from fedhpo.run.digests import digest
-from fedhpo.run.errors import DamageError, RunError, trouble_at
+from fedhpo.core.digests import digest
+from fedhpo.core.run_errors import DamageError, RunError, trouble_at
+from fedhpo.protocol.federation import TrialState
+from fedhpo.protocol.state_file import parse_state, write_state
 from fedhpo.run.record import StateFile
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.federation.protocol import Answer, Cost, RoundReport, Scores, Status
-from fedhpo.run.canonical import canonical
+from fedhpo.core.canonical import canonical
+from fedhpo.protocol.federation import Answer, Cost, RoundReport, Scores, Status
 
 Items = Sequence[RoundReport] | Sequence[Scores] | Sequence[Answer]
 

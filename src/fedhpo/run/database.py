@@ -6,8 +6,8 @@ import sqlite3
 from dataclasses import fields
 from pathlib import Path
 
-from fedhpo.federation.protocol import Cost
-from fedhpo.run.errors import DamageError
+from fedhpo.core.run_errors import DamageError
+from fedhpo.protocol.federation import Cost
 
 #: The parts of a cost, each a column of the events.
 COSTS = [f.name for f in fields(Cost)]

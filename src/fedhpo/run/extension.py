@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.run.canonical import canonical
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
 from fedhpo.run.record import Record, StateFile
 
 #: Says why a method cannot go on from one total to a larger one; empty if it can.

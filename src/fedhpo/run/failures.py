@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedhpo.federation.protocol import Answer, RoundReport, Scores, Status
+from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
 from fedhpo.run.codec import unpack
 from fedhpo.run.record import Record
 

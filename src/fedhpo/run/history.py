@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.federation.protocol import Cost, RoundReport, Scores, Status
+from fedhpo.core.run_errors import DamageError
+from fedhpo.protocol.federation import Cost, RoundReport, Scores, Status
 from fedhpo.run.codec import unpack
-from fedhpo.run.errors import DamageError
 from fedhpo.run.record import Event, Record
 
 _REPORTED = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.federation.protocol import Cost
-from fedhpo.run.errors import BudgetError
+from fedhpo.core.errors import InputError
+from fedhpo.core.run_errors import BudgetError
+from fedhpo.protocol.federation import Cost
 
 # Sums of epsilons are sums of floats: ten times 0.1 must fit into 1.
 _SLACK = 1e-9
@@ -45,7 +45,7 @@ class Ledger:
     >>> ledger.require(Cost(rounds=2))
     Traceback (most recent call last):
     ...
-    fedhpo.run.errors.BudgetError: rounds: 2 more would exceed the budget of 2 (1 spent)
+    fedhpo.core.run_errors.BudgetError: rounds: 2 more would exceed the budget of 2 (1 spent)
     """
 
     def __init__(self, budget: Budget | None = None) -> None:

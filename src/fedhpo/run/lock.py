@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from fedhpo.run.errors import RunError, trouble_at
+from fedhpo.core.run_errors import RunError, trouble_at
 
 # `is_held` takes the lock for an instant; an opener that meets it there tries again.
 _TRIES, _PAUSE = 4, 0.05

@@ -22,8 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedhpo.federation.protocol import Cost
-from fedhpo.run.canonical import canonical, first_difference
+from fedhpo.core.canonical import canonical, first_difference
+from fedhpo.core.digests import digest, event_digest, row_digest
+from fedhpo.core.run_errors import DamageError, OtherVersionError, ReplayError, RunError, trouble_at
+from fedhpo.protocol.federation import Cost
 from fedhpo.run.codec import expand, squeeze
 from fedhpo.run.database import (
     COSTS,
@@ -35,8 +37,6 @@ from fedhpo.run.database import (
     create_tables,
     tables_of,
 )
-from fedhpo.run.digests import digest, event_digest, row_digest
-from fedhpo.run.errors import DamageError, OtherVersionError, ReplayError, RunError, trouble_at
 from fedhpo.run.witness import Witness
 
 #: Raised when the tables or the payloads change.
@@ -86,7 +86,7 @@ class Record:
     >>> record.expect("round", canonical({"trial": 1}))
     Traceback (most recent call last):
     ...
-    fedhpo.run.errors.ReplayError: event 1 (round) differs from the record: trial was 0, now it is 1; ...
+    fedhpo.core.run_errors.ReplayError: event 1 (round) differs from the record: trial was 0, now it is 1; ...
     >>> record.expect("round", canonical({"trial": 0})).result
     b'report'
     >>> record.expect("round", canonical({"trial": 0})) is None  # caught up: this one is new

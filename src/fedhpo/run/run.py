@@ -16,12 +16,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.fingerprint import differences
-from fedhpo.run.canonical import canonical, first_difference
-from fedhpo.run.checkpoints import Checkpoints
-from fedhpo.run.digests import digest
-from fedhpo.run.errors import (
+from fedhpo.core.canonical import canonical, first_difference
+from fedhpo.core.digests import digest
+from fedhpo.core.errors import InputError
+from fedhpo.core.fingerprint import differences
+from fedhpo.core.run_errors import (
     DamageError,
     NotBegunError,
     OtherVersionError,
@@ -29,6 +28,7 @@ from fedhpo.run.errors import (
     RunError,
     trouble_at,
 )
+from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.extension import Refusal, extend, totals, without_total
 from fedhpo.run.history import history
 from fedhpo.run.ledger import Budget, Ledger
@@ -63,7 +63,7 @@ class Run:
     >>> Run.create_or_open(folder.name + "/a", {"seed": 1}, "sha", 1)
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: run ...a holds another study (seed is 0 there, 1 here): choose another name
+    fedhpo.InputError: run ...a holds another study (seed is 0 there, 1 here): choose another name
     >>> folder.cleanup()
     """
 

@@ -11,8 +11,8 @@ import os
 import warnings
 from pathlib import Path
 
-from fedhpo.run.digests import digest
-from fedhpo.run.errors import RunError, trouble_at
+from fedhpo.core.digests import digest
+from fedhpo.core.run_errors import RunError, trouble_at
 
 _LENGTH = 80
 

@@ -1,6 +1,6 @@
 """Samplers: which configs to try next."""
 
-from fedhpo.samplers.base import Observation, Sampler
+from fedhpo.protocol.sampler import Observation, Sampler
 from fedhpo.samplers.gp import GP
 from fedhpo.samplers.grid import Grid
 from fedhpo.samplers.optuna import OptunaSampler

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from fedhpo.samplers._cube import Bools, Cube, Floats, cells, edges
 from fedhpo.space import Choice, Float, Hyperparameter
+from fedhpo.surrogates.cube import Bools, Cube, Floats, cells, edges
 
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedhpo.samplers.base import Observation
+    from fedhpo.protocol.sampler import Observation
 
 
 def highest_rung(observations: Sequence[Observation], least: int) -> list[Observation]:

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc
 
-from fedhpo._settings import check_settings
-from fedhpo.config import Config
-from fedhpo.errors import InputError, unknown_name
-from fedhpo.samplers._acquisition import Acquisition, expected_improvement, noisy_expected_improvement
-from fedhpo.samplers._cube import Cube, Floats
-from fedhpo.samplers._process import Process, fit, one_thread
-from fedhpo.samplers._refine import refined
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers._rungs import highest_rung
-from fedhpo.samplers._untried import finite_size, untried
-from fedhpo.samplers.base import Observation
 from fedhpo.samplers.random import Random
+from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
+from fedhpo.space.config import Config
+from fedhpo.surrogates.acquisition import Acquisition, expected_improvement, noisy_expected_improvement
+from fedhpo.surrogates.cube import Cube, Floats
+from fedhpo.surrogates.process import Process, fit, one_thread
+from fedhpo.surrogates.refine import refined
 
 ACQUISITIONS = ("ei", "noisy-ei")
 

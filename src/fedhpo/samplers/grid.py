@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedhpo._settings import check_settings, whole_number
-from fedhpo.config import Config
-from fedhpo.samplers.base import Observation
+from fedhpo.core.settings import check_settings, whole_number
+from fedhpo.protocol.sampler import Observation
 from fedhpo.space import Space
+from fedhpo.space.config import Config
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo._settings import check_settings
-from fedhpo.config import Config
-from fedhpo.errors import InputError, MissingExtraError, unknown_name
+from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers._rungs import highest_rung
-from fedhpo.samplers._untried import finite_size, untried
-from fedhpo.samplers.base import Observation
+from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Choice, Float, Hyperparameter, Int, Space
+from fedhpo.space.config import Config
 
 #: So often it is asked again where a suggestion was tried before.
 _TRIES = 3

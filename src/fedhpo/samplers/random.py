@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedhpo.config import Config
-from fedhpo.samplers._untried import finite_size, untried
-from fedhpo.samplers.base import Observation
+from fedhpo.protocol.sampler import Observation
+from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
+from fedhpo.space.config import Config
 
 #: So many draws from the prior, then what is left of a finite space is looked through.
 _TRIES = 100

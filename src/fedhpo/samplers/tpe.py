@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedhpo._settings import check_settings
-from fedhpo.config import Config
-from fedhpo.errors import InputError
-from fedhpo.samplers._cube import Cube, Floats
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings
+from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers._parzen import Parzen
 from fedhpo.samplers._rungs import highest_rung
-from fedhpo.samplers._untried import finite_size, untried
-from fedhpo.samplers.base import Observation
 from fedhpo.samplers.random import Random
+from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
+from fedhpo.space.config import Config
+from fedhpo.surrogates.cube import Cube, Floats
 
 #: So often it is drawn again where a suggestion was tried before, until what is left is looked through.
 _TRIES = 10

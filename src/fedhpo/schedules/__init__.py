@@ -1,6 +1,6 @@
 """Schedules: which trials train for how long."""
 
-from fedhpo.schedules.base import Schedule
+from fedhpo.protocol.schedule import Schedule
 from fedhpo.schedules.fixed import FixedLength
 from fedhpo.schedules.halving import Halving, halving_rungs
 from fedhpo.schedules.hyperband import Hyperband

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
-from fedhpo.errors import unknown_name
+from fedhpo.core.errors import unknown_name
 
 Annealing = Literal["cosine", "constant", "step"]
 ANNEALINGS: tuple[str, ...] = get_args(Annealing)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedhpo._settings import check_settings
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings
 
 if TYPE_CHECKING:
-    from fedhpo.policies import ClientPolicy
-    from fedhpo.samplers import Sampler
-    from fedhpo.search import Search, Trial
+    from fedhpo.protocol.policy import ClientPolicy
+    from fedhpo.protocol.sampler import Sampler
+    from fedhpo.search.search import Search, Trial
 
 
 def rung_sizes(trials: int, rate: int, eliminations: int | None) -> list[int]:

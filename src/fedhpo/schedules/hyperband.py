@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from fedhpo._settings import check_settings
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings
 from fedhpo.schedules.halving import cost_of
 
 if TYPE_CHECKING:
-    from fedhpo.policies import ClientPolicy
-    from fedhpo.samplers import Sampler
-    from fedhpo.search import Search, Trial
+    from fedhpo.protocol.policy import ClientPolicy
+    from fedhpo.protocol.sampler import Sampler
+    from fedhpo.search.search import Search, Trial
 
 #: Five brackets at most unless a unit says otherwise: with more, the first rungs decide on hardly anything.
 _ELIMINATIONS = 4

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedhpo.config import frozen_value
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.space._hyperparameter import Hyperparameter, flag, number
+from fedhpo.space.config import frozen_value
 
 DIGITS = 12
 

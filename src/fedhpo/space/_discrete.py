@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedhpo.config import frozen_value
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.space._hyperparameter import Hyperparameter, flag
+from fedhpo.space.config import frozen_value
 
 LARGEST = 2**40  # beyond it, neighbours on a logarithmic scale could not be told apart
 

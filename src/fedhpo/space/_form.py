@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.config import SCOPES
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.space._continuous import Float
 from fedhpo.space._discrete import Choice, Int, Ordinal
 from fedhpo.space._hyperparameter import Hyperparameter
+from fedhpo.space.config import SCOPES
 
 KINDS: dict[str, type[Hyperparameter]] = {"float": Float, "int": Int, "choice": Choice, "ordinal": Ordinal}
 RANGE = ("low", "high", "log", "default", "when", "type")
@@ -62,7 +62,7 @@ def fixed_value(name: str, value: Any) -> Any:
     >>> fixed_value("client.lr", (1e-3, 1.0))
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: client.lr = (0.001, 1.0): to tune it write fedhpo.Float(0.001, 1.0, log=True), \
+    fedhpo.InputError: client.lr = (0.001, 1.0): to tune it write fedhpo.Float(0.001, 1.0, log=True), \
 to fix it at this value {'value': (0.001, 1.0)}
     """
     if isinstance(value, Mapping) and set(value) == {"value"}:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.config import Config
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
     from fedhpo.space._space import Space

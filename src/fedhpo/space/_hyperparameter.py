@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from fedhpo.config import Frozen, frozen_value
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
+from fedhpo.space.config import Frozen, frozen_value
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedhpo.config import SCOPES, Config
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.space._discrete import Choice
+from fedhpo.space.config import SCOPES, Config
 
 if TYPE_CHECKING:
     from fedhpo.space._space import Dimension, Space

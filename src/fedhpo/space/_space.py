@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedhpo.config import SCOPES, Config, Frozen, check_key, frozen_value
-from fedhpo.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.space import _form, _grid, _moves
 from fedhpo.space._hyperparameter import Hyperparameter
+from fedhpo.space.config import SCOPES, Config, Frozen, check_key, frozen_value
 
 
 @dataclass(frozen=True, slots=True)

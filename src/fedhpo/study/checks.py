@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.objects import is_own
+from fedhpo.core.phrasing import shown
 from fedhpo.data import DATASETS, FederatedData, partition_from_dict, split_from_dict
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.errors import InputError, unknown_name
 from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 from fedhpo.study.learners import NAMES
-from fedhpo.study.objects import is_own
 from fedhpo.study.sections import Data, Model, Server
-from fedhpo.study.words import shown
 
 
 def check_data(data: Data) -> None:
@@ -71,7 +71,7 @@ def check_space(space: Space, server: Server) -> None:
     if not servers:
         return
     # Only here: this brings in torch, which takes seconds.
-    from fedhpo.engine.server import OPTIMISERS
+    from fedhpo.aggregation.server import OPTIMISERS
 
     named = servers.pop("optimiser", None)
     if named is not None and "optimiser" in server.model_fields_set:

@@ -9,7 +9,7 @@ Halving(rate=2)
 >>> build(Halving, {"rate": "2"}, "method")
 Traceback (most recent call last):
 ...
-fedhpo.errors.InputError: method.rate = '2': must be a whole number
+fedhpo.InputError: method.rate = '2': must be a whole number
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
 from fedhpo.study.problems import problems
 
 T = TypeVar("T")

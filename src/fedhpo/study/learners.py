@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.errors import InputError
+from fedhpo.core.errors import InputError
+from fedhpo.core.objects import import_object
+from fedhpo.core.phrasing import shown
 from fedhpo.learners import LEARNERS, Algorithms, Learner
 from fedhpo.space import Space
-from fedhpo.study.objects import import_object
 from fedhpo.study.sections import Model, StudyFile
-from fedhpo.study.words import shown
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
-    from fedhpo.federation.learners import LearnerFederation
+    from fedhpo.federations.learners import LearnerFederation
 
 #: An estimator of the user's choice, by its import path.
 ESTIMATOR = "estimator"
@@ -90,7 +90,7 @@ def check_learner(file: StudyFile, space: Space) -> None:
 
 def learner_federation(model: Model, data: FederatedData, workers: int | None) -> LearnerFederation:
     """The federation that trains the learner."""
-    from fedhpo.federation.learners import LearnerFederation
+    from fedhpo.federations.learners import LearnerFederation
 
     values = {key: model.others.get(key, default) for key, default in OPTIONS.items()}
     for key, value in values.items():

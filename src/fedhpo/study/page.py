@@ -8,8 +8,9 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fedhpo import data
+from fedhpo.aggregation.server import OPTIMISERS, FedAvg
+from fedhpo.core.phrasing import allowed
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.server import OPTIMISERS, FedAvg
 from fedhpo.methods import METHODS
 from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Space
@@ -18,7 +19,6 @@ from fedhpo.study.learners import ESTIMATOR, OPTIONS, OPTIONS_OF_ESTIMATOR
 from fedhpo.study.learners import NAMES as LEARNERS
 from fedhpo.study.problems import resolve
 from fedhpo.study.schema import schema
-from fedhpo.study.words import allowed
 
 #: What `partition.kind` and `split.kind` may be.
 PARTITIONS: Mapping[str, type[Any]] = {

@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.config import frozen_value
-from fedhpo.errors import InputError
-from fedhpo.study.words import shown
+from fedhpo.core.errors import InputError
+from fedhpo.core.phrasing import shown
+from fedhpo.space.config import frozen_value
 
 #: Levels of tables and lists in each other: no study needs more. Larger numbers fit no 64 bits.
 _DEEPEST, _LARGEST = 16, 2**63 - 1
@@ -26,7 +26,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> plain({"data": {"since": datetime.date(2024, 1, 1)}})
     Traceback (most recent call last):
     ...
-    fedhpo.errors.InputError: data.since = 2024-01-01: must be no date or time; write it as a string in quotes
+    fedhpo.InputError: data.since = 2024-01-01: must be no date or time; write it as a string in quotes
     """
     if not isinstance(given, Mapping):
         raise InputError(f"a study must be a table of sections, found {shown(given)}")

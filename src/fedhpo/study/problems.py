@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from fedhpo.errors import unknown_name
-from fedhpo.study.words import allowed, shown
+from fedhpo.core.errors import unknown_name
+from fedhpo.core.phrasing import allowed, shown
 
 
 def problems(error: ValidationError, model: type[BaseModel], where: str = "") -> list[str]:

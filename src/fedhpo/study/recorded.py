@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedhpo.errors import InputError
-from fedhpo.run.canonical import canonical
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
 from fedhpo.run.extension import total_of, without_total
 from fedhpo.run.record import Record
 from fedhpo.run.run import RECORD

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedhpo.evaluation import Evaluator, Objective
+from fedhpo.protocol.objective import Objective
+from fedhpo.search.evaluator import Evaluator
 from fedhpo.study.from_dataclass import section_of
 
 

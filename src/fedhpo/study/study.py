@@ -14,24 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fedhpo.errors import InputError, unknown_name
-from fedhpo.evaluation import Evaluator, Objective, objective_of
-from fedhpo.evaluation.objective import BALANCED
-from fedhpo.methods import METHODS, SHA, FedTune, Method, ProxySearch, RandomSearch
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.objects import call_own, import_object, is_own
+from fedhpo.core.phrasing import shown
+from fedhpo.methods import METHODS, SHA, FedTune, RandomSearch
+from fedhpo.methods.method import Method
+from fedhpo.protocol.objective import BALANCED, Objective, objective_of
+from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
 from fedhpo.study.checks import check_clients, check_data, check_model, check_space
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_federation, learner_tables
-from fedhpo.study.objects import call_own, import_object, is_own
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
-from fedhpo.study.words import shown
+from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
-    from fedhpo.federation.protocol import Federation
-    from fedhpo.result import Result
+    from fedhpo.protocol.federation import Federation
+    from fedhpo.tuning.result import Result
 
 
 #: Keys that change no search.
@@ -251,7 +253,7 @@ class Study:
     def load_data(self) -> FederatedData:
         """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
         from fedhpo.core.streams import stream
-        from fedhpo.data.redeal import redeal
+        from fedhpo.data.mixing import redeal
 
         data = self.file.data
         return redeal(self._dealt(), data.redeal, stream(data.seed, "redeal"))
@@ -295,7 +297,7 @@ class Study:
 
         `ray` is the address of a Ray cluster that trains, see `fedhpo.simulate`.
         """
-        from fedhpo.federation.simulate import simulate
+        from fedhpo.federations.simulate import simulate
 
         data, server = self.load_data() if data is None else data, self.file.server
         try:
@@ -356,7 +358,7 @@ class Study:
         A `federation`, such as a table's, takes the place of the one that the study describes. It stays
         open.
         """
-        from fedhpo.tuning import tune
+        from fedhpo.tuning.tune import tune
 
         budget, proxy = self.file.budget, self.proxy_study
         with self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened:

@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedhpo.errors import InputError
-from fedhpo.federation.fine_tune import FineTune
-from fedhpo.federation.protocol import (
+from fedhpo.core.errors import InputError
+from fedhpo.core.fingerprint import differences
+from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
     CLIENT_CONFIGS,
@@ -40,7 +40,7 @@ from fedhpo.federation.protocol import (
     TrialState,
     Work,
 )
-from fedhpo.fingerprint import differences
+from fedhpo.protocol.fine_tune import FineTune
 
 _SCORES = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedhpo.config import Config
-from fedhpo.evaluation import Score
-from fedhpo.samplers import Observation, Sampler
+from fedhpo.protocol.objective import Score
+from fedhpo.protocol.sampler import Observation, Sampler
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.space.config import Config
 
 #: All kinds of hyperparameters, one of them conditional.
 MIXED = Space(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedhpo.research.tables import CurveTable, score_rounds, table_configs
 from fedhpo.study import Study
-from fedhpo.tables import CurveTable, score_rounds, table_configs
 
 _SPACE = {
     "client": {"lr": {"low": 1e-6, "high": 1.0, "log": True}, "momentum": {"low": 0.0, "high": 0.9}},

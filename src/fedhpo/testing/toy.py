@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.errors import InputError
-from fedhpo.federation._book import Book
-from fedhpo.federation.protocol import (
+from fedhpo.core.errors import InputError
+from fedhpo.federations.trial_table import Book
+from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
     CLIENT_CONFIGS,

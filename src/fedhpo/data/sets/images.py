@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from fedhpo.core.errors import MissingExtraError
 from fedhpo.data.cache import cached
 from fedhpo.data.container import Array, Integers
 from fedhpo.data.partition import IID, Natural
 from fedhpo.data.samples import Samples
 from fedhpo.data.sets.request import Request, check_choice
-from fedhpo.errors import MissingExtraError
 
 
 def cifar10(request: Request, *, pool: str = "train") -> Samples:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
-from fedhpo.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.data.container import Integers, Split
 from fedhpo.data.partition import IID
 from fedhpo.data.samples import Samples
 from fedhpo.data.sets.request import Request, check_whole
-from fedhpo.errors import InputError
 
 _CHUNK = 1000
 """Clients generated together; part of the definition, for the generator's stream depends on it."""

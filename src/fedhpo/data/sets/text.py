@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.data.cache import cached
 from fedhpo.data.container import IGNORE, Array, Integers, Split
 from fedhpo.data.partition import Natural
 from fedhpo.data.samples import Samples
 from fedhpo.data.sets.request import Request, check_whole
-from fedhpo.errors import InputError
 
 WINDOW = 80
 """Characters of a Shakespeare sample, as in LEAF."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedhpo.report.html import Section
+from fedhpo.methods.fedex.section import policy, ranking
+from fedhpo.methods.fedpop.section import lineage
+from fedhpo.methods.fedtune.section import table
+from fedhpo.methods.flora.section import flora
+from fedhpo.pages.html import Section
 from fedhpo.report.sections.cost import cost
 from fedhpo.report.sections.curves import curves
 from fedhpo.report.sections.failures import failures
-from fedhpo.report.sections.flora import flora
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
-from fedhpo.report.sections.lineage import lineage
 from fedhpo.report.sections.personal import personal
-from fedhpo.report.sections.policy import policy, ranking
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
-from fedhpo.report.sections.table import table
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.figure import OTHER, OWN, WINNER, axis, drawn, figure
-from fedhpo.report.html import Section, facts
-from fedhpo.report.numbers import duration, megabytes, whole
+from fedhpo.pages.figure import OTHER, OWN, WINNER, axis, drawn, figure
+from fedhpo.pages.html import Section, facts
+from fedhpo.pages.numbers import duration, megabytes, whole
+from fedhpo.pages.phrasing import proxy_cost, rounds_of
 from fedhpo.report.view import RunView
-from fedhpo.report.words import proxy_cost, rounds_of
 
 
 def cost(view: RunView) -> Section:

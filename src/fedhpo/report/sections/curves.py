@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedhpo.report.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
-from fedhpo.report.html import Section, text
+from fedhpo.pages.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
+from fedhpo.pages.html import Section, text
+from fedhpo.pages.phrasing import config_in_words
 from fedhpo.report.incumbents import Incumbent, in_words
 from fedhpo.report.view import RunView
-from fedhpo.report.words import config_in_words
 
 
 def curves(view: RunView) -> Section | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.html import Cell, Section, table, text
-from fedhpo.report.numbers import whole
+from fedhpo.pages.html import Cell, Section, table, text
+from fedhpo.pages.numbers import whole
 from fedhpo.report.view import RunView
 
 #: Clients named for each reason.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.html import Section, facts, text
-from fedhpo.report.numbers import duration, megabytes, number, score, signed, whole
+from fedhpo.pages.html import Section, facts, text
+from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
+from fedhpo.pages.phrasing import metric_in_words, rounds_of, test_score
 from fedhpo.report.view import RunView
-from fedhpo.report.words import metric_in_words, rounds_of, test_score
-from fedhpo.verdict import verdict_of
+from fedhpo.tuning.verdict import verdict_of
 
 
 def headline(view: RunView) -> Section:

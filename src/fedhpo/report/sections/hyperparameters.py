@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.figure import OWN, SCALE, WINNER, axis, drawn, figure
-from fedhpo.report.html import Section
+from fedhpo.pages.configs import flat, scale_of, tuned
+from fedhpo.pages.figure import OWN, SCALE, WINNER, axis, drawn, figure
+from fedhpo.pages.html import Section
 from fedhpo.report.sections.curves import score_axis
-from fedhpo.report.sections.trials import flat
 from fedhpo.report.view import RunView
 
 
@@ -25,29 +24,6 @@ def hyperparameters(view: RunView) -> Section | None:
         "<p class=note>Each point is a trial with its last score; the darker, the longer it was trained.</p>"
     )
     return Section("Hyperparameters against the score", f"<div class=small>{small}</div>{note}")
-
-
-def tuned(view: RunView) -> list[tuple[str, Mapping[str, Any]]]:
-    """The hyperparameters that are not fixed, by full name, and their tables."""
-    return [
-        (f"{scope}.{key}", table)
-        for scope, tables in view.asked["space"].items()
-        for key, table in tables.items()
-        if isinstance(table, Mapping) and "value" not in table
-    ]
-
-
-def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The kind of a hyperparameter's axis ("category", "log", "linear"), and how it is marked.
-
-    Listed values are drawn at equal distances, in the order of the list.
-    """
-    options = table.get("values", table.get("choices"))
-    if options:
-        return "category", {"categoryorder": "array", "categoryarray": [str(option) for option in options]}
-    if table.get("log") and not table.get("complement"):
-        return "log", _decades(table["low"], table["high"])
-    return "linear", {}
 
 
 def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,17 +45,6 @@ def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any
         showlegend=False,
         margin={"l": 48, "r": 8, "t": 8, "b": 40},
     )
-
-
-def _decades(low: float, high: float) -> dict[str, Any]:
-    """Ticks at powers of ten, written out.
-
-    >>> _decades(0.01, 1.0)["ticktext"]
-    ['0.01', '0.1', '1']
-    """
-    powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    ticks = [10.0**power for power in powers] or [low, high]
-    return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def _points(view: RunView, points: list[tuple[Any, float, int, int]], listed: bool) -> dict[str, Any]:

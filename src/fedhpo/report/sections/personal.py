@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.figure import OTHER, WINNER, axis, drawn, figure
-from fedhpo.report.html import Cell, Section, table, text
-from fedhpo.report.numbers import score, whole
+from fedhpo.pages.figure import OTHER, WINNER, axis, drawn, figure
+from fedhpo.pages.html import Cell, Section, table, text
+from fedhpo.pages.numbers import score, whole
 from fedhpo.report.view import RunView
 
 _MODELS = (("global", "the model as it is", OTHER), ("fine_tuned", "fine-tuned at each client", WINNER))

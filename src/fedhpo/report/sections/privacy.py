@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedhpo.report.html import Section, facts, text
-from fedhpo.report.numbers import number, whole
+from fedhpo.pages.html import Section, facts, text
+from fedhpo.pages.numbers import number, whole
 from fedhpo.report.view import RunView
 
 

@@ -6,8 +6,8 @@ import json
 import time
 from typing import Any
 
-from fedhpo.report.html import Section, facts, text
-from fedhpo.report.numbers import number, whole
+from fedhpo.pages.html import Section, facts, text
+from fedhpo.pages.numbers import number, whole
 from fedhpo.report.view import RunView
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.report.html import Cell, Section, table
-from fedhpo.report.numbers import number, score
+from fedhpo.pages.configs import flat
+from fedhpo.pages.html import Cell, Section, table
+from fedhpo.pages.numbers import number, score
 from fedhpo.report.view import RunView
 
 
@@ -33,11 +34,6 @@ def _rank(view: RunView, trial: Mapping[str, Any]) -> tuple[float, float, int]:
     value = trial["score"]
     worst = float("inf")
     return -trial["rounds"], worst if value is None else -value if view.maximise else value, trial["trial"]
-
-
-def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The config's values by their full names."""
-    return {f"{scope}.{key}": value for scope, values in config.items() for key, value in values.items()}
 
 
 def _cells(view: RunView, trial: Mapping[str, Any], errors: bool, names: list[str]) -> list[Cell]:

@@ -1,0 +1,1 @@
+"""Aggregation: how clients' updates become a step of the server's model."""

@@ -1,0 +1,204 @@
+"""Server optimisers: how the mean change of the clients' models becomes a step of the server's model.
+
+FedAvg (McMahan et al., 2017), FedAvgM (Hsu et al., 2019), and the adaptive ones of Reddi et al. (2021),
+their Algorithm 2: no bias correction, and the second moment starts at tau squared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.hyperparameters import in_range, parse
+from fedhpo.core.settings import check_settings
+from fedhpo.core.vectors import Vector
+
+#: A server optimiser's memory between rounds, by name ("momentum", "second").
+Memory = Mapping[str, Vector]
+
+
+@dataclass(frozen=True)
+class FedAvg:
+    """Move by `lr` times the mean change; `lr_decay` multiplies `lr` once per round."""
+
+    lr: float = 1.0
+    lr_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        bounds = {"lr": float("inf"), "tau": float("inf")}
+        for f in fields(self):
+            in_range(f"server.{f.name}", getattr(self, f.name), 0, bounds.get(f.name, 1))
+
+    def step(self, change: Vector, memory: Memory, round: int) -> tuple[Vector, Memory]:
+        """The step to take, and the new memory; `round` counts the rounds already done."""
+        direction, memory = self.direction(change, memory)
+        return np.float32(self.lr * self.lr_decay**round) * direction, memory
+
+    def direction(self, change: Vector, memory: Memory) -> tuple[Vector, Memory]:
+        """The step before it is scaled by the learning rate."""
+        return change, memory
+
+
+@dataclass(frozen=True)
+class FedAvgM(FedAvg):
+    """SGD with momentum on the mean change."""
+
+    momentum: float = 0.9
+
+    def direction(self, change: Vector, memory: Memory) -> tuple[Vector, Memory]:
+        velocity = change
+        if "momentum" in memory:
+            velocity = np.float32(self.momentum) * memory["momentum"] + change
+        return velocity, {"momentum": velocity}
+
+
+@dataclass(frozen=True)
+class _Adaptive(FedAvg):
+    lr: float = 0.1
+    beta1: float = 0.9
+    tau: float = 1e-3
+
+    def direction(self, change: Vector, memory: Memory) -> tuple[Vector, Memory]:
+        first = np.float32(1 - self.beta1) * change
+        if "momentum" in memory:
+            first += np.float32(self.beta1) * memory["momentum"]
+        squared = change * change
+        before = memory["second"] if "second" in memory else np.full_like(change, self.tau**2)
+        second = self.second(squared, before)
+        direction = np.divide(first, np.sqrt(second) + np.float32(self.tau), dtype=np.float32)
+        return direction, {"momentum": first, "second": second}
+
+    def second(self, squared: Vector, before: Vector) -> Vector:
+        """The new second moment."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FedAdagrad(_Adaptive):
+    """Adagrad on the mean change; `beta1` is 0 unless given, as in the paper's experiments."""
+
+    beta1: float = 0.0
+
+    def second(self, squared: Vector, before: Vector) -> Vector:
+        return before + squared
+
+
+@dataclass(frozen=True)
+class FedAdam(_Adaptive):
+    """Adam on the mean change."""
+
+    beta2: float = 0.99
+
+    def second(self, squared: Vector, before: Vector) -> Vector:
+        return np.float32(self.beta2) * before + np.float32(1 - self.beta2) * squared
+
+
+@dataclass(frozen=True)
+class FedYogi(_Adaptive):
+    """Yogi on the mean change: the second moment moves by at most the new square."""
+
+    beta2: float = 0.99
+
+    def second(self, squared: Vector, before: Vector) -> Vector:
+        moved: Vector = before - np.float32(1 - self.beta2) * squared * np.sign(before - squared)
+        return moved
+
+
+class _Names(dict[str, type[FedAvg]]):
+    def __missing__(self, name: str) -> type[FedAvg]:
+        raise unknown_name("server optimiser", name, self)
+
+
+OPTIMISERS: Mapping[str, type[FedAvg]] = _Names(
+    fedavg=FedAvg, fedavgm=FedAvgM, fedadagrad=FedAdagrad, fedadam=FedAdam, fedyogi=FedYogi
+)
+
+
+def server_optimiser(default: str, hyperparameters: Mapping[str, Any]) -> FedAvg:
+    """The optimiser for a round: `default`, or the one that the hyperparameter `optimiser` names.
+
+    >>> server_optimiser("fedadam", {"lr": 0.01, "beta1": 0.5})
+    FedAdam(lr=0.01, lr_decay=1.0, beta1=0.5, tau=0.001, beta2=0.99)
+    """
+    values = dict(hyperparameters)
+    name = values.pop("optimiser", default)
+    try:
+        return parse(OPTIMISERS[name], "server", values)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How clients' updates are put together.
+
+    `weighting` is "size" (training rows, as in FedAvg) or "uniform". `rule` is "mean", or one that a few
+    hostile clients cannot move far (Yin et al., 2018): "median", or "trimmed_mean", which leaves out
+    the share `trim` at either end of every coordinate; these two are always uniform. `clip_norm` shortens
+    every update to at most that Euclidean norm first.
+    """
+
+    weighting: str = "size"
+    rule: str = "mean"
+    trim: float = 0.1
+    clip_norm: float | None = None
+
+    RULES: ClassVar[tuple[str, ...]] = ("mean", "median", "trimmed_mean")
+    WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.weighting not in self.WEIGHTINGS:
+            raise unknown_name("weighting", self.weighting, self.WEIGHTINGS)
+        if self.rule not in self.RULES:
+            raise unknown_name("aggregation rule", self.rule, self.RULES)
+        if not 0 <= self.trim < 0.5:
+            raise InputError(f"trim must lie in [0, 0.5), not {self.trim!r}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise InputError(f"clip_norm must be positive, not {self.clip_norm!r}")
+
+    def start(self) -> Aggregate:
+        """An aggregate of nothing yet."""
+        return Aggregate(self)
+
+
+class Aggregate:
+    """Updates added one by one, in an order that the caller keeps fixed; then their `mean`."""
+
+    def __init__(self, how: Aggregation) -> None:
+        self._how = how
+        self._sum: Vector | None = None
+        self._weight = 0.0
+        self._kept: list[Vector] = []
+
+    def add(self, update: Vector, size: int) -> None:
+        """Add a client's update; the array is not kept."""
+        how = self._how
+        weight = float(size) if how.weighting == "size" else 1.0
+        scale = 1.0
+        if how.clip_norm is not None:
+            norm = float(np.sqrt(np.add.reduce(np.square(update, dtype=np.float64))))
+            scale = min(1.0, how.clip_norm / norm) if norm else 1.0
+        if how.rule != "mean":
+            self._kept.append(np.float32(scale) * update)
+            return
+        part = np.float32(scale * weight) * update
+        self._sum = part if self._sum is None else np.add(self._sum, part, out=self._sum)
+        self._weight += weight
+
+    def mean(self) -> Vector:
+        """The updates put together."""
+        if self._how.rule == "median":
+            return np.median(np.stack(self._kept), axis=0)
+        if self._how.rule == "trimmed_mean":
+            cut = int(self._how.trim * len(self._kept) + 1e-9)  # 0.29 x 100 is 29
+            ordered = np.sort(np.stack(self._kept), axis=0)
+            mean: Vector = ordered[cut : len(ordered) - cut].mean(axis=0)
+            return mean
+        if self._sum is None or not self._weight:
+            raise InputError("no update to average, or only updates of weight zero")
+        return self._sum / np.float32(self._weight)

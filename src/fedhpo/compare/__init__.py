@@ -1,7 +1,0 @@
-"""Methods side by side, over several seeds: on a table in seconds, or live."""
-
-from fedhpo.compare.comparison import Comparison
-from fedhpo.compare.live import compare_live
-from fedhpo.compare.on_table import compare_on_table
-
-__all__ = ["Comparison", "compare_live", "compare_on_table"]

@@ -1,0 +1,41 @@
+"""Checks of hyperparameters, which local training and the server step share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from fedhpo.core.errors import InputError, unknown_name
+
+T = TypeVar("T")
+
+
+def parse(kind: type[T], scope: str, values: Mapping[str, Any]) -> T:
+    """Build a dataclass of hyperparameters, naming an unknown one and listing the known.
+
+    >>> from fedhpo.engine.hyperparameters import Local
+    >>> parse(Local, "client", {"lr": 0.5, "batch_size": 8}).lr
+    0.5
+    >>> parse(Local, "client", {"learning_rate": 0.5})
+    Traceback (most recent call last):
+    ...
+    fedhpo.InputError: unknown client hyperparameter 'learning_rate'; known: batch_size, dropout, ...
+    """
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            raise unknown_name(f"{scope} hyperparameter", name, known)
+    return kind(**values)
+
+
+def in_range(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse a number outside of [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise InputError(f"{name} must be a number in [{low:g}, {high:g}], not {value!r}")
+
+
+def whole(name: str, value: Any) -> None:
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")

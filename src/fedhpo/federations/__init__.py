@@ -1,0 +1,1 @@
+"""Federations: the runtimes that understand the protocol."""

@@ -1,0 +1,1 @@
+"""The federation of real clients behind a Flower grid."""

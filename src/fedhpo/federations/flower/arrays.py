@@ -1,0 +1,107 @@
+"""Arrays on the wire, and back: nothing of a reply is believed before it was compared with what must come."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from numpy.typing import NDArray
+
+from fedhpo.core.vectors import Vector
+
+#: How Flower names arrays in numpy's own file format.
+_NUMPY = "numpy.ndarray"
+#: More than the header of any array of ours takes.
+_HEADER = 4096
+
+
+class Rejected(Exception):
+    """A reply that must not be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The named arrays that a model's flat vector is made of; its first `trainable` numbers are trained."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    trainable: int
+
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def split(self, vector: Vector) -> dict[str, Vector]:
+        """The vector as named arrays, which share its memory.
+
+        >>> layout = Layout({"weight": (2, 2), "bias": (2,)}, 6)
+        >>> layout.split(np.arange(6, dtype=np.float32))["weight"].tolist()
+        [[0.0, 1.0], [2.0, 3.0]]
+        """
+        parts, offset = {}, 0
+        for name, shape in self.shapes.items():
+            size = math.prod(shape)
+            parts[name] = vector[offset : offset + size].reshape(shape)
+            offset += size
+        return parts
+
+    def join(self, arrays: Mapping[str, NDArray[Any]]) -> Vector:
+        """Named arrays as one vector; `Rejected` where they are not the model's."""
+        if arrays.keys() != self.shapes.keys():
+            raise Rejected(f"the arrays are {_few(arrays)}, expected {_few(self.shapes)}")
+        for name, shape in self.shapes.items():
+            if arrays[name].shape != shape:
+                raise Rejected(f"array {name!r} has shape {arrays[name].shape}, expected {shape}")
+        parts = [np.asarray(arrays[name], np.float32).reshape(-1) for name in self.shapes]
+        return np.concatenate([np.empty(0, np.float32), *parts])
+
+
+def encode(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    """Named arrays as Flower's; each message puts them in an `ArrayRecord` of its own."""
+    return {name: Array(np.asarray(array, np.float32, order="C")) for name, array in arrays.items()}
+
+
+def decode(record: ArrayRecord, layout: Layout | None = None) -> dict[str, NDArray[np.float32]]:
+    """The arrays of a record, each compared with the layout before a byte of it is read.
+
+    Without a layout, as at a client that knows its server, only lengths and types are checked.
+    """
+    if layout is not None and set(record) != set(layout.shapes):
+        raise Rejected(f"the arrays are {_few(record)}, expected {_few(layout.shapes)}")
+    wanted = layout.shapes if layout is not None else dict.fromkeys(record)
+    return {name: _decode(name, record[name], shape) for name, shape in wanted.items()}
+
+
+def _decode(name: str, array: Array, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
+    """One array. numpy's own reader would first make room for whatever length the header states."""
+    if array.stype != _NUMPY:
+        raise Rejected(f"array {name!r} is written as {array.stype!r}, expected {_NUMPY!r}")
+    stream = io.BytesIO(array.data[:_HEADER])
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        found, fortran, dtype = read(stream, max_header_size=_HEADER)
+    except Exception as error:
+        raise Rejected(f"array {name!r} cannot be read: {error}") from None
+    if dtype != np.float32:
+        raise Rejected(f"array {name!r} is {dtype}, expected float32")
+    if shape is not None and found != shape:
+        raise Rejected(f"array {name!r} has shape {found}, expected {shape}")
+    if fortran and len(found) > 1:
+        raise Rejected(f"array {name!r} is in Fortran's order, expected C's")
+    begin, length = stream.tell(), 4 * math.prod(found)
+    if len(array.data) - begin != length:
+        raise Rejected(f"array {name!r} holds {len(array.data) - begin} bytes, its header says {length}")
+    return np.frombuffer(array.data, np.dtype("<f4"), offset=begin).reshape(found)
+
+
+def _few(names: Mapping[str, Any] | Sequence[str]) -> str:
+    shown = [repr(str(name)[:60]) for name in names][:4]
+    return ", ".join(shown) + (", ..." if len(names) > 4 else "") if shown else "none"

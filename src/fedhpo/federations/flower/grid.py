@@ -1,0 +1,267 @@
+"""What every federation behind a Flower grid does: who the clients are, scores, queries."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.serverapp import Grid
+
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.streams import derive
+from fedhpo.federations.flower import messages
+from fedhpo.federations.flower.clients import SPLITS
+from fedhpo.federations.flower.mailbox import Item, Parcel, Post
+from fedhpo.federations.flower.messages import Task
+from fedhpo.federations.flower.nodes import Nodes
+from fedhpo.federations.flower.replies import read_answer, read_scored
+from fedhpo.protocol.federation import (
+    QUERY,
+    REPEATABLE,
+    Answer,
+    Cost,
+    Federation,
+    Ints,
+    Query,
+    Scores,
+    SplitName,
+    Status,
+)
+from fedhpo.protocol.fine_tune import FineTune
+
+#: What a client sends back of an evaluation: loss, accuracy and size.
+_SCORE_BYTES = 24
+
+
+class GridFederation(Federation):
+    """Clients behind a Flower grid, whatever they train.
+
+    Parameters
+    ----------
+    grid
+        What Flower gives to a `ServerApp`, or an `InProcessGrid`.
+    clients
+        How many clients to wait for before the run begins; all nodes that are there are taken.
+    patience
+        Seconds to wait for them.
+    deadline
+        Seconds that a client has for each task, in a local search for each config; one that takes longer is
+        missing.
+    retries
+        How often a task is sent again after an error that may pass, such as a node that went.
+    quorum
+        Replies without which a round does not count, whatever the work says.
+    message_bytes
+        Models that one message may hold, in bytes: with more, tasks travel in several, one after the other. A
+        message holds at least one model.
+    most_rows
+        The most rows that a client may say it has: it cannot weigh more than that.
+    clients_file
+        Where the clients of the run are kept, so that it has the same ones when it is started again.
+    repeatable
+        Whether the clients do the same again when they are asked the same; a run then writes checkpoints
+        only now and then. Real clients do not.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        *,
+        clients: int = 1,
+        patience: float = 300.0,
+        deadline: float = 600.0,
+        retries: int = 1,
+        quorum: int = 1,
+        message_bytes: int = 1 << 26,
+        most_rows: int = 1_000_000,
+        clients_file: str | Path | None = None,
+        repeatable: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        whole = {
+            "clients": clients,
+            "quorum": quorum,
+            "message_bytes": message_bytes,
+            "most_rows": most_rows,
+        }
+        for name, value in (whole | {"patience": patience, "deadline": deadline}).items():
+            if not value > 0 or (name in whole and int(value) != value):
+                kind = "a whole number of at least 1" if name in whole else "a positive number of seconds"
+                raise InputError(f"{name} must be {kind}, not {value!r}")
+        if retries < 0:
+            raise InputError(f"retries must be at least 0, not {retries!r}")
+        self._quorum, self._most_rows = quorum, most_rows
+        self._post = Post(
+            grid, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
+        )
+        self._nodes = Nodes(grid, self._post, most_rows)
+        self._clients = self._nodes.gather(clients, patience, Path(clients_file) if clients_file else None)
+        self.train_clients = self._clients.holders("train")
+        self.validation_clients = self._clients.holders("validation")
+        self.test_clients = self._clients.holders("test")
+        self.capabilities = frozenset({QUERY, REPEATABLE} if repeatable else {QUERY})
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """What clients said of themselves: their rows stay with them, only how many there are is known."""
+        hellos = self._clients.hellos
+        return {
+            "clients": {
+                f"client {number}": {
+                    **hello.to_dict(),
+                    "shape": None if hello.shape is None else list(hello.shape),
+                }
+                for number, hello in sorted(hellos.items())
+            }
+        }
+
+    @abstractmethod
+    def _asked_of(self, trial: int) -> tuple[Parcel, Task, tuple[int, ...]]:
+        """A trial's model, what a task says of it, and its seeds; refuses one in the middle of a round."""
+
+    def _check_fine_tune(self, task: FineTune) -> None:
+        """Refuse what cannot be fine-tuned."""
+
+    def _minimum(self, wanted: int, cohort: int) -> int:
+        """Replies without which a round does not count."""
+        return max(wanted, min(self._quorum, cohort))
+
+    def _can_train(self, clients: Sequence[int]) -> list[int]:
+        """The rows that these clients train on; refuses one that has none."""
+        sizes = []
+        for client in clients:
+            hello = self._clients.hellos.get(client)
+            if hello is None or not hello.sizes["train"]:
+                raise InputError(f"client {client} cannot train: it is not there, or has no training data")
+            sizes.append(hello.sizes["train"])
+        return sizes
+
+    # Scores and queries
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        self._check_split(split)
+        asked = [self._asked_of(number) for number in trials]
+        chosen = self._known(clients)
+        count = len(chosen)
+        found = [
+            Scores(
+                number,
+                split,
+                np.array(chosen, np.int64),
+                np.zeros(count, np.int8),
+                np.zeros(count, np.int64),
+                np.full(count, np.nan),
+                np.full(count, np.nan),
+                {},
+                Cost(
+                    evaluations=count,
+                    bytes_down=parcel.bytes * count,
+                    bytes_up=_SCORE_BYTES * count,
+                ),
+            )
+            for number, (parcel, _, _) in zip(trials, asked, strict=True)
+        ]
+        self._nodes.look()
+        waiting = {(scores.trial, place) for scores in found for place in range(count)}
+        for scores, (parcel, task, _) in zip(found, asked, strict=True):
+            for place, client in enumerate(chosen):
+                scored = replace(task, client=client, split=split)
+                self._post.add(self._scoring(scores, scored, parcel, place, waiting))
+        while waiting:
+            self._post.collect()
+        return [replace(scores, reasons=dict(sorted(scores.reasons.items()))) for scores in found]
+
+    def _scoring(self, scores: Scores, task: Task, parcel: Parcel, place: int, waiting: set[Any]) -> Item:
+        reasons: Any = scores.reasons
+
+        def done(status: Status, why: str, value: Any) -> None:
+            waiting.discard((scores.trial, place))
+            scores.status[place] = status
+            if status == Status.OK:
+                scores.size[place], scores.loss[place] = value.size, value.loss
+                scores.accuracy[place] = value.accuracy
+            else:
+                reasons[place] = why
+
+        return Item(
+            task.client,
+            messages.EVALUATE,
+            task.to_dict(),
+            parcel,
+            lambda reply, _: read_scored(reply, scores.trial, self._most_rows),
+            done,
+        )
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        """Ask clients to do work that is not a round; a query with a `trial` is sent with its model."""
+        number = getattr(task, "trial", None)
+        if isinstance(task, FineTune):
+            self._check_fine_tune(task)
+            self._check_split(task.split)
+        asked: dict[str, Any] = {"query": task.to_dict()}
+        parcel, cost = None, Cost(bytes_down=len(canonical(task.to_dict())))
+        if number is not None:
+            parcel, about, (seed, *others) = self._asked_of(number)
+            own = (derive(seed, task.name.replace("_", "-")), *others)
+            asked |= replace(about, seed=own).to_dict()
+            cost = Cost(bytes_down=parcel.bytes)
+        chosen = self._known(clients)
+        self._nodes.look()
+        answers: dict[int, Answer] = {}
+        for client in chosen:
+            self._post.add(self._asking(task, client, asked, parcel, cost, answers))
+        while len(answers) < len(set(chosen)):
+            self._post.collect()
+        return [answers[client] for client in chosen]
+
+    def _asking(
+        self,
+        task: Query,
+        client: int,
+        asked: Mapping[str, Any],
+        parcel: Parcel | None,
+        cost: Cost,
+        answers: dict[int, Answer],
+    ) -> Item:
+        def done(status: Status, why: str, value: Any) -> None:
+            content, spent = value if status == Status.OK else (None, Cost())
+            if status == Status.OK:
+                # Scores come back as numbers, whose text may be longer on one day than on another.
+                up = 2 * _SCORE_BYTES if isinstance(task, FineTune) else len(canonical(content))
+                spent += Cost(bytes_up=up)
+            answers[client] = Answer(client, status, content, why, cost + spent)
+
+        return Item(
+            client,
+            f"{messages.QUERY}.{task.name}",
+            asked,
+            parcel,
+            lambda reply, _: read_answer(reply),
+            done,
+            trainings=getattr(task, "configs", 1),
+        )
+
+    def _check_split(self, split: str) -> None:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+
+    def _known(self, clients: Sequence[int] | Ints) -> list[int]:
+        chosen = [int(client) for client in clients]
+        for client in chosen:
+            if client not in self._clients.hellos:
+                known = sorted(self._clients.hellos)
+                raise InputError(f"client {client} is not there: clients are {known[0]}..{known[-1]}")
+        return chosen
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How often something was rejected or dropped so far, by what it was."""
+        return dict(sorted(self._post.dropped.items()))

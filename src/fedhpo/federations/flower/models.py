@@ -1,0 +1,65 @@
+"""Models at the server: how a trial's first weights come about, and how they are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.core.streams import derive
+from fedhpo.core.vectors import Vector
+from fedhpo.engine import flat
+from fedhpo.engine.flat import FlatModel, ModelFactory
+from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
+from fedhpo.federations.flower.arrays import Layout
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A model that is none of torch's: named arrays, made by `function(seed, **hyperparameters)`.
+
+    >>> import numpy as np
+    >>> model = Arrays(lambda seed, width=3: {"weight": np.zeros(width)})
+    >>> model.first({"width": 2}, seed=0)[0].size
+    2
+    """
+
+    function: Callable[..., Mapping[str, NDArray[Any]]]
+
+    def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[Layout, Vector]:
+        """Layout and first weights of a trial."""
+        made = self.function(derive(seed, "model"), **hyperparameters)
+        arrays = {str(name): np.asarray(array, np.float32) for name, array in made.items()}
+        layout = Layout({name: array.shape for name, array in arrays.items()}, 0)
+        return Layout(layout.shapes, layout.size), layout.join(arrays)
+
+    def trained(self, layout: Layout, vector: Vector, _: Mapping[str, Any]) -> Any:
+        """A trial's model for use outside the federation: its named arrays."""
+        return {name: array.copy() for name, array in layout.split(vector).items()}
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """A model of torch, built by a factory as in the simulated federation."""
+
+    factory: ModelFactory
+
+    def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[Layout, Vector]:
+        """Layout and first weights of a trial."""
+        model = fresh_model(self.factory, hyperparameters, seed)
+        warn_of_batch_norm(model.module)
+        return layout_of(model), model.vector()
+
+    def trained(self, layout: Layout, vector: Vector, hyperparameters: Mapping[str, Any]) -> Any:
+        """A trial's model for use outside the federation: a module."""
+        model = FlatModel(flat.build(self.factory, hyperparameters))
+        model.load(vector)
+        return model.module
+
+
+def layout_of(model: FlatModel) -> Layout:
+    """The layout of a torch model's flat vector."""
+    return Layout(model.shapes, model.trainable_size)

@@ -1,0 +1,105 @@
+"""Greets nodes as they come, and knows at which node each client is now."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from flwr.serverapp import Grid
+
+from fedhpo.core.errors import InputError
+from fedhpo.federations.flower import messages
+from fedhpo.federations.flower.clients import Clients, Hello
+from fedhpo.federations.flower.mailbox import Item, Post
+from fedhpo.federations.flower.replies import read_answer
+from fedhpo.protocol.federation import Status
+
+#: Seconds between looks for nodes while none is waited for, and until one that failed is greeted again.
+_LOOK, _AGAIN = 0.5, 10.0
+
+
+class Nodes:
+    """The nodes of a grid; after `gather` each is one of the run's clients, or left out."""
+
+    def __init__(self, grid: Grid, post: Post, most_rows: int) -> None:
+        self._grid, self._post, self._most_rows = grid, post, most_rows
+        self._said: dict[int, Hello | None] = {}
+        self._waiting: set[int] = set()
+        self._clients: Clients | None = None
+        self._refused = ""  # why the first node could not take part
+
+    def gather(self, wanted: int, patience: float, file: Path | None) -> Clients:
+        """Wait for so many clients and number them; a run that was begun before has its own from `file`."""
+        if file is not None and file.exists():
+            self._clients, wanted = Clients.load(file, self._most_rows), 1
+        again, end = self._post.clock() + _AGAIN, self._post.clock() + patience
+        while self.look() or self._count < wanted:
+            if self._post.clock() > end and self._count >= wanted:
+                break
+            if self._post.clock() > end:
+                raise InputError(
+                    f"{self._count} of {wanted} clients are there after {patience:g} s: "
+                    f"start more SuperNodes, or ask for fewer clients{self._refused}"
+                )
+            if self._waiting:
+                self._post.collect()
+            else:
+                self._post.sleep(_LOOK)
+                if self._post.clock() > again:
+                    again = self._post.clock() + _AGAIN
+                    self._said = {node: said for node, said in self._said.items() if said is not None}
+        if self._clients is None:
+            self._clients = Clients()
+            for why in self._clients.settle({n: said for n, said in self._said.items() if said is not None}):
+                self._post.note("nodes left out", why)
+            if file is not None:
+                self._clients.save(file)
+        return self._clients
+
+    @property
+    def _count(self) -> int:
+        if self._clients is not None:
+            return len(self._clients.nodes)
+        return sum(said is not None for said in self._said.values())
+
+    def look(self) -> bool:
+        """See which nodes are there and greet new ones; returns whether some have yet to answer."""
+        present = set(self._grid.get_node_ids())
+        for gone in self._said.keys() - present:  # one that comes back is greeted again
+            del self._said[gone]
+            self._waiting.discard(gone)
+        if self._clients is not None:
+            self._clients.keep(present)
+        for node in sorted(present - self._said.keys()):
+            self._said[node] = None
+            self._waiting.add(node)
+            self._post.add(self._hello(node))
+        return bool(self._waiting)
+
+    def _hello(self, node: int) -> Item:
+        def met(status: Status, why: str, hello: Hello | None) -> None:
+            self._waiting.discard(node)
+            if node not in self._said:  # it has gone again
+                return
+            self._said[node] = hello
+            if hello is None:
+                if not self._refused:  # who starts a run must not wait for clients that cannot come
+                    warnings.warn(f"node {node} cannot take part: {why}", stacklevel=2)
+                    self._refused = f"; node {node} cannot take part: {why}"
+                self._post.note("nodes left out", f"node {node}: {why}")
+            elif self._clients is not None and (refused := self._clients.admit(node, hello)):
+                self._post.note("nodes left out", refused)
+
+        return Item(
+            client=-1,
+            kind=f"{messages.QUERY}.{messages.HELLO}",
+            task={},
+            model=None,
+            read=lambda reply, _: Hello.from_dict(read_answer(reply)[0], self._most_rows),
+            done=met,
+            node=node,
+        )
+
+    def of(self, client: int) -> int | None:
+        """Where a client is now; None if it is not there."""
+        return None if self._clients is None else self._clients.nodes.get(client)

@@ -1,0 +1,125 @@
+"""What a client says of a task, checked: trial, sizes and scores, then the arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.app import Message
+
+from fedhpo.core.vectors import Vector
+from fedhpo.engine.executor import JobResult
+from fedhpo.engine.flat import finite
+from fedhpo.federations.flower.arrays import Layout, Rejected, decode
+from fedhpo.federations.flower.messages import Scored, arrays_of, bytes_of
+from fedhpo.protocol.federation import Cost
+
+#: Longest reason of a client's that is kept.
+_REASON = 500
+
+
+class TaskFailed(Exception):
+    """The client says that it failed; the message is its reason."""
+
+
+class TaskMissing(Exception):
+    """The client says that it was not done in time; the message is its reason."""
+
+
+def read_trained(
+    reply: Any, message: Message, trial: int, layout: Layout, most_rows: int
+) -> tuple[JobResult, Vector]:
+    """The result of training, and the model after it as a vector."""
+    found = _facts(reply, trial)
+    rows = _size(found, "train_size", 1, most_rows)
+    result = JobResult(
+        train_size=rows,
+        validation_size=_size(found, "validation_size", 0, most_rows),
+        loss_before=_score(found, "loss_before"),
+        accuracy_before=_score(found, "accuracy_before", share=True),
+        loss_after=_score(found, "loss_after"),
+        accuracy_after=_score(found, "accuracy_after", share=True),
+        samples=_size({"samples": rows} | _given(found, "samples"), "samples", 0, 1 << 53),
+    )
+    vector = layout.join(decode(arrays_of(message, found.get("arrays")), layout))
+    if not finite(vector):
+        # Not in the words for an honest client whose training diverged, from which methods learn.
+        raise Rejected("its arrays hold NaN or infinite numbers")
+    return result, vector
+
+
+def read_boosted(
+    reply: Any, message: Message, trial: int, most_rows: int, most_bytes: int
+) -> tuple[int, int, bytes]:
+    """Training rows, validation rows, and the trees, not looked at yet."""
+    found = _facts(reply, trial)
+    return (
+        _size(found, "train_size", 1, most_rows),
+        _size(found, "validation_size", 0, most_rows),
+        bytes_of(message, found.get("arrays"), most_bytes),
+    )
+
+
+def read_scored(reply: Any, trial: int, most_rows: int) -> Scored:
+    """The result of an evaluation."""
+    found = _facts(reply, trial)
+    return Scored(
+        _size(found, "size", 0, most_rows), _score(found, "loss"), _score(found, "accuracy", share=True)
+    )
+
+
+def read_answer(reply: Any) -> tuple[Any, Cost]:
+    """The answer to a query, and what the client says it took."""
+    found = _mapping(reply)
+    if "answer" not in found:
+        raise Rejected("the reply holds no answer")
+    cost = found.get("cost") or {}
+    if not isinstance(cost, dict):
+        raise Rejected(f"cost is {type(cost).__name__}, expected an object")
+    return found["answer"], Cost(
+        samples=_size(cost, "samples", 0, 1 << 53), evaluations=_size(cost, "evaluations", 0, 1 << 32)
+    )
+
+
+def _facts(reply: Any, trial: int) -> Mapping[str, Any]:
+    found = _mapping(reply)
+    if found.get("trial") != trial or isinstance(found.get("trial"), bool):
+        raise Rejected(f"the reply is to trial {str(found.get('trial'))[:20]}, asked was trial {trial}")
+    return found
+
+
+def _mapping(reply: Any) -> Mapping[str, Any]:
+    if not isinstance(reply, dict):
+        raise Rejected(f"the reply is {type(reply).__name__}, expected an object")
+    if "missing" in reply:
+        raise TaskMissing(str(reply["missing"])[:_REASON] or "no reason given")
+    if "failure" in reply:
+        raise TaskFailed(str(reply["failure"])[:_REASON] or "no reason given")
+    return reply
+
+
+def _given(found: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {} if found.get(name) is None else {name: found[name]}
+
+
+def _size(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    value = found.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in {low}..{high}")
+    return value
+
+
+def _score(found: Mapping[str, Any], name: str, *, share: bool = False) -> float:
+    """A score; NaN where there is none. A loss may be infinite, as that of a model that has diverged."""
+    value = found.get(name)
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Rejected(f"{name} is {str(value)[:30]!r}, expected a number")
+    if share and not 0 <= value <= 1 and value == value:
+        raise Rejected(f"{name} is {str(value)[:30]}, expected a number in 0..1")
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more digits than a float can have
+        raise Rejected(f"{name} is {str(value)[:30]}..., expected a number") from None

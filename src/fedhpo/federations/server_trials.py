@@ -1,0 +1,217 @@
+"""Trials whose models the server holds: started, forked, stopped, stepped, saved and brought back.
+
+What the simulated and the Flower federation share: they differ in where clients train, not in what the server
+does with the updates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.aggregation.server import Aggregation, FedAvg
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
+from fedhpo.core.vectors import Vector
+from fedhpo.engine import flat
+from fedhpo.engine.gather import Gathering
+from fedhpo.engine.reply import discreet
+from fedhpo.federations.trial_table import Book
+from fedhpo.protocol.federation import ClientSide, Cost, Federation, RoundReport, Status, TrialState, Work
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model in training. Immutable: a round makes a new one, so saving never has to copy."""
+
+    shape: str
+    seed: int
+    weights: Vector
+    memory: Mapping[str, Vector] = field(default_factory=dict)
+    round: int = 0
+    calls: int = 0
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The hyperparameters of its shape."""
+        found: dict[str, Any] = json.loads(self.shape)
+        return found
+
+
+@dataclass(eq=False)
+class Round:
+    """A round under way; `missing` are the members that never replied."""
+
+    work: Work
+    trial: Trial
+    optimiser: FedAvg
+    gathering: Gathering
+    missing: set[int] = field(default_factory=set)
+
+
+class Shape(Protocol):
+    """What the server knows of all models of one shape: their numbers, the first of which are trained."""
+
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+
+    @property
+    def trainable(self) -> int:
+        """Numbers that are trained."""
+
+
+S = TypeVar("S", bound=Shape)
+#: From a model's hyperparameters and a trial's seed, what is known of its shape, and its first weights.
+First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
+
+
+class Trials(Book[Trial, Round], Generic[S]):
+    """The trials of a federation whose server holds the models."""
+
+    def __init__(self, first: First[S], aggregation: Aggregation) -> None:
+        super().__init__()
+        self._first, self._aggregation = first, aggregation
+        #: What is known of every shape that was started, by `Trial.shape`.
+        self.shapes: dict[str, S] = {}
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        """A fresh model."""
+        self.new(trial)
+        try:
+            shape = flat.shape_key(model)
+        except TypeError as error:
+            raise InputError(f"the model cannot be built with {dict(model)}: {error}") from error
+        self.shapes[shape], weights = self._first(model, seed)
+        self[trial] = Trial(shape, seed, weights)
+
+    def fork(self, source: int, target: int) -> None:
+        """Make `target` a copy of `source`."""
+        origin, copy = self[source], self[target]
+        if origin.shape != copy.shape:
+            raise InputError(
+                f"trial {target} cannot become a copy of trial {source}: "
+                f"its model has another shape ({copy.shape}, not {origin.shape})"
+            )
+        self.idle(target)
+        self[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
+
+    def state(self, trial: int) -> TrialState:
+        """What is needed to go on with it."""
+        one = self[trial]
+        arrays = {"weights": one.weights} | {f"server.{name}": v for name, v in one.memory.items()}
+        facts = {"shape": one.shape, "seed": one.seed, "round": one.round, "calls": one.calls}
+        return TrialState(arrays, facts)
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        """Bring it back."""
+        self.idle(trial)
+        facts = dict(state.facts)
+        shape, weights = facts["shape"], state.arrays["weights"]
+        if shape not in self.shapes:
+            self.shapes[shape], _ = self._first(json.loads(shape), 0)
+        if weights.shape != (self.shapes[shape].size,):
+            raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
+        memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
+        self[trial] = Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
+
+    # Rounds
+
+    def ready(self) -> list[int]:
+        """Trials whose round has all its replies."""
+        return [number for number, one in self.rounds.items() if one.gathering.complete]
+
+    def ended(self, trial: int | None) -> Round | None:
+        """A round that has all its replies, of any trial or of the one named; None while there is none."""
+        self.submitted(trial)
+        for number in self.ready():
+            if trial in (None, number):
+                return self.rounds.pop(number)
+        return None
+
+    def end(self, one: Round, minimum: int) -> RoundReport:
+        """Close a round: the server's step, if enough replied, and the report."""
+        work, trial, gathered = one.work, one.trial, one.gathering
+        for member in one.missing:
+            gathered.status[member] = Status.MISSING
+        applied = int((gathered.status == Status.OK).sum()) >= minimum
+        if applied:
+            trained = self._step(one)
+            if flat.finite(trained.weights, *trained.memory.values()):
+                trial = trained
+            else:
+                applied = False
+                gathered.reject("updates are so large that the model after them is not finite")
+        replies = int((gathered.status == Status.OK).sum())
+        size = len(trial.weights)
+        self[work.trial] = replace(trial, calls=trial.calls + 1)
+
+        results, rule_bytes = gathered.results, 0
+        if isinstance(work.client, ClientSide):  # the rule goes out with the model, what it looked at stays
+            results = [discreet(result, self._aggregation) for result in results]
+            rule_bytes = len(canonical(work.client.to_dict()))
+
+        def column(name: str, kind: type) -> NDArray[Any]:
+            return np.array([getattr(result, name) for result in results], kind)
+
+        return RoundReport(
+            work.trial,
+            trial.round,
+            applied,
+            np.array(work.cohort, np.int64),
+            gathered.status,
+            column("train_size", np.int64),
+            column("validation_size", np.int64),
+            column("loss_before", np.float64),
+            column("loss_after", np.float64),
+            column("accuracy_before", np.float64),
+            column("accuracy_after", np.float64),
+            dict(sorted(gathered.reasons.items())),
+            Cost(
+                rounds=1,
+                client_rounds=len(work.cohort),
+                bytes_down=(4 * size + rule_bytes) * len(work.cohort),
+                bytes_up=4 * size * replies,
+                samples=sum(result.samples for result in results),
+            ),
+        )
+
+    def _step(self, one: Round) -> Trial:
+        """The trial after the server's step."""
+        trial = one.trial
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = one.gathering.aggregate.mean()
+            trainable = self.shapes[trial.shape].trainable
+            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            weights = trial.weights + np.concatenate([step, change[trainable:]])
+        return replace(trial, weights=weights, memory=memory, round=trial.round + 1)
+
+
+class HoldsTrials(Federation):
+    """A federation whose trials are `Trials`."""
+
+    _trials: Trials[Any]
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        self._trials.start(trial, model, seed)
+
+    def fork(self, source: int, target: int) -> None:
+        self._trials.fork(source, target)
+
+    def stop(self, trial: int) -> None:
+        self._trials.stop(trial)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        return self._trials.numbers
+
+    def state(self, trial: int) -> TrialState:
+        return self._trials.state(trial)
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        self._trials.restore(trial, state)

@@ -1,0 +1,117 @@
+"""`simulate`: one call from a model and clients' data to a federation on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from fedhpo.aggregation.server import Aggregation
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import shown
+from fedhpo.data import FederatedData, from_clients
+from fedhpo.engine.executor import Setup, TrainFunction
+from fedhpo.engine.factory import model_factory
+from fedhpo.engine.flat import ModelFactory
+from fedhpo.engine.loss import LossFunction
+from fedhpo.federations.simulated import SimulatedFederation
+
+
+def _check(loss: Any, train: Any, device: Any, stacking: Any) -> None:
+    for name, function in (("loss", loss), ("train", train)):
+        if function is not None and not callable(function):
+            raise InputError(f"{name} must be a function, not {shown(function)}")
+    if not isinstance(stacking, bool):
+        raise InputError(f"stacking must be True or False, not {shown(stacking)}")
+    if not isinstance(device, str | torch.device):
+        raise InputError(
+            f"device must be the name of a torch device, such as 'cpu' or 'cuda', not {shown(device)}"
+        )
+    try:
+        torch.empty(1, device=device)
+    except (
+        Exception
+    ) as error:  # torch raises what it likes: AssertionError, RuntimeError, NotImplementedError
+        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"device = {str(device)!r} cannot be used here ({why}): write device='cpu'"
+        ) from None
+
+
+def simulate(
+    model: str | nn.Module | ModelFactory,
+    data: Any,
+    *,
+    server: str = "fedavg",
+    weighting: str = "size",
+    aggregation: str = "mean",
+    trim: float = 0.1,
+    clip_norm: float | None = None,
+    loss: LossFunction | None = None,
+    train: TrainFunction | None = None,
+    workers: int | None = None,
+    device: str = "cpu",
+    stacking: bool = True,
+    missing: float = 0.0,
+    ray: str | None = None,
+) -> SimulatedFederation:
+    """A federation on this machine, or on those of a Ray cluster.
+
+    Parameters
+    ----------
+    model
+        A name from `fedhpo.models`, a callable that builds a `torch.nn.Module` (a class, say) and takes
+        the model's hyperparameters, if there are any, as keywords, or a module, whose weights are then
+        every trial's first.
+    data
+        A `fedhpo.data.FederatedData`, or what `fedhpo.data.from_clients` takes: for each client a pair of
+        arrays, or a `torch.utils.data.Dataset`.
+    server
+        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
+        named `optimiser` takes precedence.
+    weighting, aggregation, trim, clip_norm
+        How updates are put together; see `fedhpo.aggregation.server.Aggregation`.
+    loss
+        `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
+        float targets).
+    train
+        `train(model, data, hyperparameters, generator)` trains the module in place, instead of SGD;
+        `data.x` and `data.y` are the client's training tensors.
+    workers
+        Worker processes; None for one per core, 0 to train in this process.
+    device
+        "cpu", or a torch device such as "cuda" on which training then runs in this process.
+    stacking
+        Whether trainings of tiny models may be stacked.
+    missing
+        The probability that a client does not reply in a round.
+    ray
+        The address of a Ray cluster that trains, "auto" for one that was started on this machine;
+        `workers` are then the cluster's, by default one for each of its cores.
+
+    Examples
+    --------
+    >>> import fedhpo as fh
+    >>> federation = fh.simulate("mlp", fh.load("digits", clients=10), workers=0)
+    >>> federation.start(0, model={}, seed=0)
+    >>> [report] = federation.round([fh.Work(trial=0, cohort=[1, 4, 7], client={"lr": 0.5})])
+    >>> report.round, report.status.tolist()
+    (1, [0, 0, 0])
+    """
+    if not isinstance(data, FederatedData):
+        data = from_clients(data)
+    _check(loss, train, device, stacking)
+    setup = Setup(model_factory(model, data), data, loss, train, device)
+    settings: dict[str, Any] = {
+        "server": server,
+        "aggregation": Aggregation(weighting, aggregation, trim, clip_norm),
+        "workers": workers,
+        "stacking": stacking,
+        "missing": missing,
+    }
+    if ray is not None:
+        from fedhpo.federations.ray import RayFederation
+
+        return RayFederation(setup, ray, **settings)
+    return SimulatedFederation(setup, **settings)

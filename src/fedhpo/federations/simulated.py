@@ -1,0 +1,386 @@
+"""The simulated federation: clients in this machine's memory, local training on all its cores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+from torch import nn
+
+from fedhpo.aggregation.server import OPTIMISERS, Aggregation, server_optimiser
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.hyperparameters import parse
+from fedhpo.core.settings import is_number, whole_number
+from fedhpo.core.streams import derive, stream
+from fedhpo.core.vectors import Vector
+from fedhpo.data import distances
+from fedhpo.data.fingerprint import data_of
+from fedhpo.engine import flat
+from fedhpo.engine.built import ROWS
+from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
+from fedhpo.engine.fingerprint import model_of
+from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.gather import Gathering
+from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.plan import Member, plan
+from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, hire, refuse_in_worker
+from fedhpo.engine.stacked import can_stack, largest_batch
+from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
+from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.simulated_search import search_clients
+from fedhpo.protocol import federation as protocol
+from fedhpo.protocol.federation import (
+    AFTER,
+    BEFORE,
+    Answer,
+    Cost,
+    Ints,
+    Query,
+    RoundReport,
+    Scores,
+    SplitName,
+    Status,
+    Work,
+)
+from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.local_search import LocalSearch
+from fedhpo.space.config import Config
+from fedhpo.workers.spawn import cores
+
+SPLITS = get_args(SplitName)
+#: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
+_ROWS_PER_TASK = 2048
+#: What a client sends back of an evaluation: loss, accuracy and size.
+_SCORE_BYTES = 24
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What planning must know of a model shape: its sizes, and the largest batch of runs to stack."""
+
+    size: int
+    trainable: int
+    stacked_batch: float
+
+
+class _Models:
+    """Makes the first model of each trial, and looks at every shape once.
+
+    Not part of the federation, which trials would then hold on to: it is freed as soon as it is let go.
+    """
+
+    def __init__(self, setup: Setup, stacking: bool) -> None:
+        self._setup, self._stacking = setup, stacking
+        self._known: dict[str, _Shape] = {}
+
+    def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[_Shape, Vector]:
+        model = fresh_model(self._setup.factory, hyperparameters, seed)
+        shape = flat.shape_key(hyperparameters)
+        if shape not in self._known:
+            self._known[shape] = self._inspect(shape, model)
+        return self._known[shape], model.vector()
+
+    def _inspect(self, shape: str, model: FlatModel) -> _Shape:
+        warn_of_batch_norm(model.module)
+        largest = 0.0
+        if self._stacking and self._setup.train is None:
+            executor = Executor(self._setup)
+            x, y = executor.view.gather(self._setup.data.train.indices[:ROWS])
+            built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
+            if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
+                largest = math.inf if on_gpu else largest_batch(built.module, x)
+        return _Shape(model.size, model.trainable_size, largest)
+
+
+class SimulatedFederation(HoldsTrials):
+    """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        server: str = "fedavg",
+        aggregation: Aggregation | None = None,
+        workers: int | None = None,
+        stacking: bool = True,
+        missing: float = 0.0,
+    ) -> None:
+        refuse_in_worker()
+        if workers is not None:
+            workers = whole_number("workers", workers, least=0)
+        if not is_number(missing) or not 0 <= missing <= 1:
+            raise InputError(f"missing must be a probability, not {missing!r}")
+        if not isinstance(server, str):
+            raise unknown_name("server optimiser", server, OPTIMISERS)
+        OPTIMISERS[server]  # an unknown name is an error here, not in the first round
+        self._setup = setup
+        data = setup.data
+        self._server = server
+        self._aggregation = aggregation or Aggregation()
+        self._workers = cores() if workers is None else workers
+        self._missing, self._stacking = missing, stacking
+        self._pool: Pool | None = None
+        self._note = ""
+        self._trials = Trials(_Models(setup, stacking).first, self._aggregation)
+        self._running: dict[Order, list[tuple[Round, int]]] = {}
+        self._train_sizes = data.train.sizes
+        self.train_clients = data.train_clients
+        self.validation_clients = data.validation_clients
+        self.test_clients = data.test_clients
+        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.QUERY, protocol.REPEATABLE}
+        if len(np.intersect1d(self.train_clients, self.validation_clients)):
+            able.add(protocol.SCORES_IN_ROUND)
+        self.capabilities = frozenset(able)
+
+    def preflight(self, config: Config, metric: str) -> None:
+        from fedhpo.engine.preflight import preflight
+
+        preflight(self._setup, config.model, config.client, metric)
+
+    def model(self, trial: int) -> nn.Module:
+        """The trial's model as a module, for use outside the federation."""
+        one = self._trials[trial]
+        model = FlatModel(flat.build(self._setup.factory, one.model))
+        model.load(one.weights)
+        return model.module
+
+    # Rounds
+
+    def submit(self, work: Work) -> None:
+        self._plan([work])
+
+    def round(self, work: Sequence[Work]) -> list[RoundReport]:
+        self._plan(work)
+        return [self.next_done(piece.trial) for piece in work]
+
+    def _plan(self, works: Sequence[Work]) -> None:
+        """Turn rounds into tasks, and submit them."""
+        self._trials.apart(works)
+        rounds = [self._begin(work) for work in works]
+        places = [(one, member) for one in rounds for member in one.gathering.sequence]
+        for task, members in plan([self._member(one, member) for one, member in places]):
+            weights = [places[i][0].trial.weights for i in members]
+            order = Order(task, weights, (len(members), len(weights[0])))
+            self._running[order] = [places[i] for i in members]
+            self._workforce.submit(order)
+        self._trials.rounds.update({one.work.trial: one for one in rounds})
+
+    def _begin(self, work: Work) -> Round:
+        trial = self._trials[work.trial]
+        self._trials.idle(work.trial)
+        cohort = np.array(work.cohort, np.int64)
+        for client in work.cohort:
+            if not 0 <= client < len(self._train_sizes) or not self._train_sizes[client]:
+                raise InputError(f"client {client} cannot train: it is not there, or has no training data")
+        epochs = np.ones(len(cohort))
+        if self._setup.train is None and not work.by_rule:
+            own = [work.config_of(i) for i in range(1 if isinstance(work.client, Mapping) else len(cohort))]
+            epochs[:] = [parse(Local, "client", config).epochs for config in own]
+        missing = np.zeros(len(cohort), np.bool_)
+        if self._missing:
+            missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
+        longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
+        sequence = [int(i) for i in longest_first if not missing[i]]
+        return Round(
+            work,
+            trial,
+            server_optimiser(self._server, work.server),
+            Gathering.of(len(trial.weights), sequence, self._aggregation.start(), missing),
+        )
+
+    def _member(self, one: Round, member: int) -> Member:
+        trial, client = one.trial, int(one.work.cohort[member])
+        shape = self._trials.shapes[trial.shape]
+        config: Any = one.work.client
+        stack = None
+        if not one.work.by_rule:
+            config = one.work.config_of(member)
+            if shape.stacked_batch:
+                h, rows = parse(Local, "client", config), int(self._train_sizes[client])
+                if not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
+                    stack = (h.batch_size, h.steps(rows))
+        job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
+        return Member(job, trial.shape, shape.size, one.work.scores, stack)
+
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        while (one := self._trials.ended(trial)) is None:
+            self._collect(self._workforce.next())
+        return self._trials.end(one, one.work.minimum)
+
+    def ready(self) -> list[int]:
+        return self._trials.ready()
+
+    def _collect(self, done: Done) -> None:
+        """Give each member of a round what a task brought."""
+        places = self._running.pop(done.order)
+        if done.failure or done.output is None:
+            for one, member in places:
+                one.gathering.take(member, JobResult(failure=done.failure))
+            done.release()
+        elif len(places) == 1:
+            one, member = places[0]
+            one.gathering.take(member, done.value[0], done.output[0], done.release)
+        else:  # rows of a stack are small: copy them, and release the stack as a whole
+            for row, (one, member) in enumerate(places):
+                one.gathering.take(member, done.value[row], done.output[row].copy())
+            done.release()
+
+    # Scores and queries
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        self._trials.idle(*trials)
+        chosen = self._known_clients(clients)
+        sizes = self._split_sizes(split)[chosen]
+        bounds = np.unique(np.cumsum(np.maximum(sizes, 1)) // _ROWS_PER_TASK, return_index=True)[1].tolist()
+        chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
+        orders: dict[Order, tuple[int, slice]] = {}
+        loss, accuracy = np.full((2, len(trials), len(chosen)), np.nan)
+        status = np.zeros((len(trials), len(chosen)), np.int8)
+        reasons: list[dict[int, str]] = [{} for _ in trials]
+        for i, trial in enumerate(self._trials[number] for number in trials):
+            for begin, end in chunks:
+                order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])
+                orders[order] = i, slice(begin, end)
+                self._workforce.submit(order)
+        while orders:
+            done = self._workforce.next()
+            if done.order not in orders:
+                self._collect(done)
+                continue
+            i, where = orders.pop(done.order)
+            if done.failure:
+                status[i, where] = Status.FAILED
+                reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
+            else:
+                loss[i, where], accuracy[i, where] = done.value
+        return [
+            Scores(
+                number,
+                split,
+                chosen,
+                status[i],
+                sizes,
+                loss[i],
+                accuracy[i],
+                reasons[i],
+                Cost(
+                    evaluations=len(chosen),
+                    bytes_down=4 * len(self._trials[number].weights) * len(chosen),
+                    bytes_up=_SCORE_BYTES * len(chosen),
+                ),
+            )
+            for i, number in enumerate(trials)
+        ]
+
+    def _split_sizes(self, split: SplitName) -> Ints:
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+        sizes: Ints = getattr(self._setup.data, split).sizes
+        return sizes
+
+    def _known_clients(self, clients: Sequence[int] | Ints) -> Ints:
+        chosen = np.asarray(clients, np.int64)
+        bad = chosen[(chosen < 0) | (chosen >= self._setup.data.clients)]
+        if len(bad):
+            raise InputError(f"client {bad[0]} is not there: clients are 0..{self._setup.data.clients - 1}")
+        return chosen
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        if isinstance(task, LocalSearch):
+            chosen = [int(c) for c in self._known_clients(clients)]
+            return search_clients(self._setup, self._workers, task, chosen)
+        if not isinstance(task, FineTune):
+            known = f"{FineTune.name!r} and {LocalSearch.name!r}"
+            raise InputError(f"a simulated federation answers the queries {known}, not {task.name!r}")
+        trial = self._trials[task.trial]
+        self._trials.idle(task.trial)
+        if self._setup.train is None:
+            parse(Local, "client", task.client)
+        self._split_sizes(task.split)
+        chosen = [int(c) for c in self._known_clients(clients)]
+        orders = {}
+        for client in chosen:
+            job = Job(client, 0, task.client, (derive(trial.seed, "fine-tune"), trial.calls), trial.round)
+            order = Order(TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.weights])
+            orders[order] = client
+            self._workforce.submit(order)
+        answers = {}
+        cost = Cost(bytes_down=4 * len(trial.weights), bytes_up=2 * _SCORE_BYTES, evaluations=2)
+        while orders:
+            done = self._workforce.next()
+            if done.order not in orders:
+                self._collect(done)
+                continue
+            client = orders.pop(done.order)
+            result = JobResult(failure=done.failure) if done.failure else done.value[0]
+            if result.failure:
+                answers[client] = Answer(client, Status.FAILED, reason=result.failure, cost=cost)
+                continue
+            names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
+            content = {"size": result.validation_size} | {name: getattr(result, name) for name in names}
+            answers[client] = Answer(client, Status.OK, content, cost=replace(cost, samples=result.samples))
+        return [answers[client] for client in chosen]
+
+    # The federation itself
+
+    def describe(self) -> dict[str, Any]:
+        shapes = self._trials.shapes.values()
+        return {
+            "runtime": "simulated",
+            "data": self._setup.data.name,
+            "clients": self._setup.data.clients,
+            "server": self._server,
+            "weighting": self._aggregation.weighting,
+            "aggregation": self._aggregation.rule,
+            "parameters": max((shape.size for shape in shapes), default=0),
+            "stacked": any(shape.stacked_batch for shape in shapes),
+            "workers": self._workers if self._pool is None else self._pool.workers,
+            "worker_kind": "not started" if self._pool is None else self._pool.kind,
+            "note": self._note,
+        }
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        setup, aggregation = self._setup, asdict(self._aggregation)
+        return {
+            "data": data_of(setup.data),
+            "model": model_of(setup.factory, model),
+            "loss": None if setup.loss is None else code_of(setup.loss),
+            "train": None if setup.train is None else code_of(setup.train),
+            "settings": {
+                "server": self._server,
+                **aggregation,
+                "stacking": self._stacking,
+                "missing": self._missing,
+                "device": setup.device,
+            },
+        }
+
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        return distances(self._setup.data, self._known_clients(clients), seed)
+
+    @property
+    def pids(self) -> list[int]:
+        """The worker processes' ids, if there are any."""
+        return self._pool.pids if isinstance(self._pool, ProcessPool) else []
+
+    @property
+    def _workforce(self) -> Pool:
+        if self._pool is None:
+            self._pool, self._note = self._hire()
+        return self._pool
+
+    def _hire(self) -> tuple[Pool, str]:
+        return hire(self._setup, self._workers)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+        self._trials.clear()
+        self._running.clear()

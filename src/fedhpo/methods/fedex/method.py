@@ -1,0 +1,82 @@
+"""FedEx by name: the client policy under random search, successive halving or Hyperband."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fedhpo import schedules
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.methods.fedex import policy as policies
+from fedhpo.methods.fedex.auto import AUTO
+from fedhpo.methods.fedex.settings import FedExSettings, as_dict
+from fedhpo.methods.method import Method
+from fedhpo.methods.tuner import Tuner
+from fedhpo.protocol.schedule import Schedule
+from fedhpo.schedules import FixedLength, Halving
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search
+
+SCHEDULES = ("fixed", "halving", "hyperband")
+
+
+@dataclass(frozen=True)
+class FedEx(FedExSettings, Method):
+    """FedEx: client hyperparameters are tuned while the model trains, over `arms` near each trial's config.
+
+    `schedule` is "halving" (`trials` of them, 27 by default, of which `1/rate` survive each elimination),
+    "hyperband" or "fixed" (`trials` of full length, as many as the total pays for by default); one trial of
+    full length is FedEx alone. The other settings are those of the client policy: `arms` and `eps` (how
+    many, how far from the config), `steps`, `gamma` and `baseline` (how it learns), `metric`, `difference`
+    and `clip` (from what), `cutoff` and `until` (when exploration ends), `explore`, `entropy`,
+    `eliminate`, `landmarks` and `landmark_rounds` (remedies), `start` (a saved policy).
+
+    >>> FedEx(schedule="fixed", trials=1).tuner().policy.arms
+    27
+    """
+
+    schedule: Literal["fixed", "halving", "hyperband"] = "halving"
+    trials: int | None = None
+    rate: int = 3
+
+    name: ClassVar[str] = "fedex"
+
+    @classmethod
+    def auto(cls, **settings: Any) -> FedEx:
+        """FedEx without knobs: see `fedhpo.methods.fedex.auto` for its choices.
+
+        >>> FedEx.auto(schedule="fixed").difference
+        True
+        """
+        return cls(**{**AUTO, **settings})
+
+    @property
+    def policy(self) -> policies.FedEx:
+        """The client policy."""
+        return policies.FedEx(**{f.name: getattr(self, f.name) for f in fields(FedExSettings)})
+
+    def tuner(self) -> Tuner:
+        """Random configs under the schedule, with FedEx at the clients."""
+        return Tuner(self._schedule(), policy=self.policy)
+
+    def _schedule(self) -> Schedule:
+        if self.schedule == "halving":
+            return Halving(27 if self.trials is None else self.trials, self.rate)
+        if self.schedule == "fixed":
+            return FixedLength(self.trials)
+        if self.schedule != "hyperband":
+            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        if self.trials is not None:
+            raise InputError(f"trials is up to hyperband, which finds it from the budget, not {self.trials}")
+        return schedules.Hyperband(self.rate)
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; settings in the space's scope `policy` are checked too."""
+        self.policy.tuned(search.space.default())
+        return super().rounds(search)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name and settings, JSON-able."""
+        own = {"schedule": self.schedule, "trials": self.trials, "rate": self.rate}
+        return {"name": self.name, **own, **as_dict(self)}

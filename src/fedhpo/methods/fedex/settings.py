@@ -1,0 +1,77 @@
+"""What can be set of FedEx."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.methods.fedex.baseline import FIRST_BASELINES, FirstBaseline
+from fedhpo.methods.fedex.learned import LearnedPolicy
+from fedhpo.methods.fedex.scores import METRICS, Metric
+from fedhpo.methods.fedex.steps import STEP_RULES, StepRule
+
+
+@dataclass(frozen=True)
+class FedExSettings:
+    """What can be set of FedEx; see `FedEx`."""
+
+    arms: int = 27
+    eps: float = 0.1
+    steps: StepRule = "aggressive"
+    gamma: float = 0.0
+    baseline: FirstBaseline = "pretrain"
+    metric: Metric = "loss"
+    difference: bool = False
+    clip: float | None = None
+    cutoff: float = 0.0
+    until: float = 1.0
+    explore: float | Literal["auto"] = 0.0
+    entropy: float = 0.0
+    eliminate: float = 0.0
+    landmarks: int = 0
+    landmark_rounds: int = 5
+    start: LearnedPolicy | str | None = None
+
+
+#: Settings that concern the whole search; the others may be tuned in the space's scope `policy`.
+OF_THE_SEARCH = ("landmarks", "landmark_rounds", "start")
+
+
+def as_dict(settings: FedExSettings) -> dict[str, Any]:
+    """The settings, JSON-able; a file that `start` names is written out, as the file may change."""
+    values = {f.name: getattr(settings, f.name) for f in fields(FedExSettings)}
+    start = values["start"]
+    if isinstance(start, str):
+        start = LearnedPolicy.load(start)
+    return values | {"start": None if start is None else start.to_dict()}
+
+
+def check(settings: FedExSettings) -> None:
+    """Refuse values that cannot be."""
+    for name, least in (("arms", 2), ("landmarks", 0), ("landmark_rounds", 1)):
+        value = getattr(settings, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    most = {"gamma": 1.0, "explore": 1.0, "eliminate": 0.5, "entropy": math.inf, "cutoff": math.inf}
+    for name, high in most.items():
+        value, may_be_auto = getattr(settings, name), name == "explore"
+        if may_be_auto and value == "auto":
+            continue
+        if isinstance(value, str) or not 0 <= value <= high:
+            allowed = "at least 0" if math.isinf(high) else f"in [0, {high:g}]"
+            allowed += ", or 'auto'" if may_be_auto else ""
+            raise InputError(f"{name} must be a number {allowed}, not {value!r}")
+    until: Any = settings.until
+    if isinstance(until, str) or not 0 < until <= 1:
+        raise InputError(f"until must be a number in (0, 1], not {until!r}")
+    if not 0 < settings.eps < math.inf:
+        raise InputError(f"eps must be a positive number, not {settings.eps!r}")
+    if settings.clip is not None and not 0 < settings.clip < math.inf:
+        raise InputError(f"clip must be a positive number, or left out, not {settings.clip!r}")
+    for name, known in (("steps", STEP_RULES), ("baseline", FIRST_BASELINES), ("metric", METRICS)):
+        if getattr(settings, name) not in known:
+            raise unknown_name(name, getattr(settings, name), known)
+    if settings.landmarks >= settings.arms:
+        raise InputError(f"landmarks must be fewer than arms ({settings.arms}), not {settings.landmarks}")

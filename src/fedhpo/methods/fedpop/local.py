@@ -1,0 +1,159 @@
+"""FedPop-L: a population of client vectors inside each trial (Chen et al., 2025, Algorithm 1).
+
+Each of a cohort's K slots has a vector of client hyperparameters (beta^k) near the trial's own (beta^0, the
+base). After every round the vectors of the slots with the worst losses are replaced by perturbed copies of
+those with the best, and kept in the ball around the base. A trial whose base changes begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top, check_quantile
+from fedhpo.policies.losses import client_losses
+from fedhpo.protocol.federation import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND, RoundReport
+from fedhpo.schedules.annealing import Annealing
+from fedhpo.space import Space
+from fedhpo.space.config import Config
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search
+
+#: Settings that may be tuned in the space's scope `policy`.
+TUNABLE = ("eps", "resample", "radius")
+_SCOPES = ("client",)
+
+
+@dataclass(frozen=True)
+class FedPopLocal:
+    """FedPop-L as a client policy.
+
+    Parameters
+    ----------
+    eps, resample
+        How far a perturbed hyperparameter moves at most, as a share of its range, and the probability that
+        it is drawn from its prior instead; both annealed ("cosine", "constant" or "step").
+    radius, norm
+        How far vectors may be from the base: in each coordinate, as a share of its range (norm "box"),
+        or as the length of the whole difference ("euclidean"). `eps` by default.
+    quantile
+        The worst and the best 1/quantile of the slots are exchanged.
+    rounds
+        Over how many rounds is annealed; those of a full training by default.
+
+    Examples
+    --------
+    >>> from fedhpo.space import Float
+    >>> space = Space(client={"lr": Float(0.01, 1.0, log=True)})
+    >>> state = FedPopLocal(rounds=10).begin(space.default(), space, np.random.default_rng(0))
+    >>> [0.063 < vector["lr"] < 0.159 for vector in state.assign([4, 9, 2], np.random.default_rng(1))]
+    [True, True, True]
+    """
+
+    eps: float = 0.1
+    resample: float = 0.1
+    annealing: Annealing = "cosine"
+    radius: float | None = None
+    norm: Literal["box", "euclidean"] = "box"
+    quantile: int = 3
+    rounds: int | None = None
+
+    #: It spends no rounds of its own before the search; see `prepare`.
+    rounds_before = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        _ = self.evolution
+        check_quantile(self.quantile)
+        if self.radius is not None and not 0 <= self.radius < math.inf:
+            raise InputError(f"radius must be a finite number of at least 0, not {self.radius!r}")
+        if self.norm not in ("box", "euclidean"):
+            raise unknown_name("norm", self.norm, ("box", "euclidean"))
+
+    @property
+    def evolution(self) -> Evolution:
+        """How vectors are perturbed."""
+        return Evolution(self.eps, self.resample, self.annealing)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A config for each client, and scores inside a round."""
+        return frozenset({CLIENT_CONFIGS, SCORES_IN_ROUND})
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """Before training, for the learning curve, and after it."""
+        return BEFORE, AFTER
+
+    def prepare(self, search: Search) -> FedPopLocal:
+        """The same policy, knowing how long a full training is."""
+        return self if self.rounds is not None else replace(self, rounds=search.rounds)
+
+    def begin(self, config: Config, space: Space, rng: np.random.Generator) -> FedPopState:
+        """The population around a config; its vectors are drawn when the first cohort is known."""
+        settings = self.tuned(config)
+        if settings.rounds is None:
+            raise InputError("rounds must be given: over how many rounds FedPop-L anneals")
+        return FedPopState(settings, settings.rounds, config, space, rng)
+
+    def tuned(self, config: Config) -> FedPopLocal:
+        """These settings with what the config's scope `policy` says otherwise.
+
+        >>> FedPopLocal().tuned(Config(policy={"eps": 0.2})).eps
+        0.2
+        """
+        for name in config.policy:
+            if name not in TUNABLE:
+                raise unknown_name("setting of fedpop in scope policy", name, TUNABLE)
+        return replace(self, **config.policy) if config.policy else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings."""
+        return {"name": "fedpop", **asdict(self)}
+
+
+class FedPopState:
+    """One trial's vectors, slot by slot."""
+
+    def __init__(
+        self, settings: FedPopLocal, rounds: int, base: Config, space: Space, rng: np.random.Generator
+    ) -> None:
+        self.base = base
+        self._vectors: list[Config] = []
+        self._settings, self._rounds, self._space, self._rng = settings, rounds, space, rng
+        self._radius = settings.eps if settings.radius is None else settings.radius
+
+    @property
+    def vectors(self) -> list[Mapping[str, Any]]:
+        """The client hyperparameters of each slot; none before the first round."""
+        return [vector.client for vector in self._vectors]
+
+    def assign(self, cohort: Sequence[int], rng: np.random.Generator) -> list[Mapping[str, Any]]:
+        """Each member of the cohort gets the vector of its slot."""
+        while len(self._vectors) < len(cohort):
+            drawn = self._space.ball(self.base, self._radius, self._rng, _SCOPES)
+            self._vectors.append(self._inside(drawn))
+        return self.vectors[: len(cohort)]
+
+    def learn(self, report: RoundReport) -> None:
+        """Algorithm 1, function FedPop-L; slots without a score keep their vectors."""
+        losses = client_losses(report).tolist()
+        bottom, top = bottom_and_top(losses, self._settings.quantile)
+        better = [self._vectors[slot] for slot in top if math.isfinite(losses[slot])]
+        for slot in bottom if better else []:
+            chosen = better[int(self._rng.integers(len(better)))]
+            moved = self._settings.evolution.perturbed(
+                chosen, self._space, report.round, self._rounds, self._rng, _SCOPES
+            )
+            self._vectors[slot] = self._inside(moved)
+
+    def _inside(self, vector: Config) -> Config:
+        """Pulled back into the ball around the base."""
+        return self._space.clip_to_ball(vector, self.base, self._radius, _SCOPES, self._settings.norm)

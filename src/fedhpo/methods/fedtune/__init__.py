@@ -1,0 +1,28 @@
+"""FedTune: a reference table of client hyperparameters from proxy data, looked up privately by each client.
+
+Paper: "Demystifying hyperparameter optimization in federated learning", under review at ICLR 2022.
+"""
+
+from fedhpo.methods.fedtune.cells import Cells
+from fedhpo.methods.fedtune.fill import Simulation, fill_table
+from fedhpo.methods.fedtune.measures import MEASURES, profiled
+from fedhpo.methods.fedtune.proxy import Proxies, ProxySet
+from fedhpo.methods.fedtune.simulator import Simulated, Simulator
+from fedhpo.methods.fedtune.table import ReferenceTable
+from fedhpo.methods.fedtune.tuner import CellSearch, CellTuner, tune_cells
+
+__all__ = [
+    "MEASURES",
+    "CellSearch",
+    "CellTuner",
+    "Cells",
+    "Proxies",
+    "ProxySet",
+    "ReferenceTable",
+    "Simulated",
+    "Simulation",
+    "Simulator",
+    "fill_table",
+    "profiled",
+    "tune_cells",
+]

@@ -1,0 +1,236 @@
+"""FedTune by name: fill a reference table on proxy data, then train once, each client by its own cell.
+
+Paper: "Demystifying hyperparameter optimization in federated learning", under review at ICLR 2022, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.fingerprint.arrays import array_digest
+from fedhpo.core.settings import check_settings
+from fedhpo.data import FederatedData
+from fedhpo.data.fingerprint import data_of
+from fedhpo.methods.fedtune.cells import INDICES, QUANTITIES, Cells
+from fedhpo.methods.fedtune.fill import Simulation, client_space, fill_table
+from fedhpo.methods.fedtune.policy import LookUp
+from fedhpo.methods.fedtune.proxy import ProxySet
+from fedhpo.methods.fedtune.table import LOOK_UPS, ReferenceTable
+from fedhpo.methods.fedtune.tuner import CellTuner
+from fedhpo.methods.method import Method
+from fedhpo.methods.tuner import Tuner
+from fedhpo.policies import Fixed
+from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.sampler import Observation
+from fedhpo.schedules import FixedLength
+from fedhpo.space import Space
+from fedhpo.space.config import Config
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search, Trial
+
+
+@dataclass(frozen=True)
+class FedTune(Method):
+    """FedTune: client hyperparameters by the client's own profile, from a table tuned on proxy data.
+
+    Either `table`, a file that holds a reference table, or a proxy set (in a study file `[proxy.data]`),
+    public data on the server. From it `clients` simulated clients are dealt for each cell (`indices` x
+    `quantities`, as `measure` says), and each cell is tuned: the `sampler` ("gp", "random", "grid" with
+    `points` values) suggests client hyperparameters, `length` rounds are simulated, and the model is scored
+    on the share `held_out` of the proxy set ("held-out"), or at the cell's own clients ("own"); at most
+    `steps` of these, or until `patience` steps (0: no limit) brought no improvement; `warm_start` tries
+    neighbours' best configs first. Then one model is trained: the table goes out with it, and each client
+    takes the nearest cell (`look_up` "nearest") or what lies between cells ("interpolated").
+    """
+
+    table: str | None = None
+    indices: tuple[float, ...] = INDICES
+    quantities: tuple[int, ...] = QUANTITIES
+    clients: int = 5
+    length: int = 20
+    steps: int = 30
+    patience: int = 5
+    sampler: Literal["gp", "random", "grid"] = "gp"
+    points: int = 5
+    warm_start: bool = False
+    look_up: Literal["nearest", "interpolated"] = "nearest"
+    measure: Literal["heterogeneity_index", "entropy", "gaussian", "poisson"] = "heterogeneity_index"
+    scored_on: Literal["held-out", "own"] = "held-out"
+    held_out: float = 0.2
+    #: The proxy set, or a function that reads it when it is needed.
+    proxy: FederatedData | Callable[[], FederatedData] | None = field(default=None, compare=False)
+    #: Makes the federation of simulated clients, such as `functools.partial(fedhpo.simulate, "mlp")`.
+    simulate: Callable[[FederatedData], Federation] | None = field(default=None, compare=False)
+
+    name: ClassVar[str] = "fedtune"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        _ = self._cells, self._simulation, self._cell_tuner
+        if self.look_up not in LOOK_UPS:
+            raise InputError(f"look_up must be one of {', '.join(LOOK_UPS)}, not {self.look_up!r}")
+        if not 0 < self.held_out < 1:
+            raise InputError(f"held_out must be a share between 0 and 1, not {self.held_out!r}")
+        super().__post_init__()
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(tuple(self.indices), tuple(self.quantities))
+
+    @property
+    def _simulation(self) -> Simulation:
+        return Simulation(self.clients, self.length, self.scored_on, self.measure)
+
+    @property
+    def _cell_tuner(self) -> CellTuner:
+        if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 0:
+            raise InputError(f"patience must be a whole number of at least 0, not {self.patience!r}")
+        return CellTuner(self.sampler, self.steps, self.patience or None, self.points, self.warm_start)
+
+    def tuner(self) -> Tuner:
+        """One trial, trained to the end."""
+        return Tuner(FixedLength(1), _Once(None))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Hyperparameters of each client's own."""
+        return LookUp.needs
+
+    def rounds(self, search: Search) -> int:
+        """One training; what cannot be is refused here."""
+        client_space(search.space)
+        if self.table is not None:
+            self._loaded(search.space)
+        elif self.proxy is None or self.simulate is None:
+            raise InputError(
+                "fedtune needs proxy data ([proxy.data] in a study file; proxy= and simulate=), or a table "
+                "(table = 'FILE')"
+            )
+        return super().rounds(search)
+
+    def run(self, search: Search) -> Trial:
+        """Fill the table, then train once."""
+        if hasattr(search.federation, "decide"):
+            found = search.federation.decide("table", self.to_dict(), lambda: self._found(search).to_dict())
+            table = ReferenceTable.from_dict(found)
+            search.facts["table"] = found
+            search.facts["proxy"] = _proxy_facts(table)
+            policy = LookUp(table)
+        else:  # a rehearsal: whatever the table holds, the calls are these
+            policy = LookUp(_any_table(search.space))
+        own = search.start(1, _Once(None), Fixed())
+        # The clients' hyperparameters are theirs: the trial's config holds the others only.
+        config = search.space.default().replace(client={})
+        [trial] = search.start(1, _Once(config), policy)
+        search.train([trial], search.rounds)
+        search.evaluate([trial])
+        search.finish([trial])
+        search.eliminate(own)
+        return search.best([trial])
+
+    def _found(self, search: Search) -> ReferenceTable:
+        """The table of the file, or one that is filled now; it is kept beside the run's record."""
+        if self.table is not None:
+            return self._loaded(search.space)
+        assert self.proxy is not None
+        assert self.simulate is not None
+        directory = Path(search.federation.record.directory)
+        table = fill_table(
+            ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, search.seed),
+            self.simulate,
+            search.space,
+            cells=self._cells,
+            simulation=self._simulation,
+            tuner=self._cell_tuner,
+            look_up=self.look_up,
+            seed=search.seed,
+            directory=directory / "cells",
+            after_step=lambda: search.tell("table"),
+        )
+        table.save(directory / "table.json")
+        return table
+
+    def _loaded(self, space: Space) -> ReferenceTable:
+        """The table of the file; its client hyperparameters are those of the space."""
+        assert self.table is not None
+        table = ReferenceTable.load(self.table)
+        known, given = set(client_space(space).scope("client")), set(table.space.scope("client"))
+        if known != given:
+            raise InputError(
+                f"{self.table}: the table is for the client hyperparameters {', '.join(sorted(given))}; the "
+                f"space has {', '.join(sorted(known))}"
+            )
+        return replace(table, look_up=self.look_up)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return "fedtune trains once, whatever the total"
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """The table's content, or the proxy set (the function that reads it) and its simulation too."""
+        found = super().fingerprint(space)
+        if self.table is not None:
+            content = canonical(self._loaded(space).to_dict())
+            return {**found, "table": array_digest(np.frombuffer(content, np.uint8))}
+        if self.proxy is not None:
+            found["proxy"] = (
+                data_of(self.proxy) if isinstance(self.proxy, FederatedData) else code_of(self.proxy)
+            )
+        return found if self.simulate is None else {**found, "simulate": code_of(self.simulate)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings, JSON-able."""
+        settings = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("proxy", "simulate")
+        }
+        return {"name": self.name, **settings}
+
+
+def _proxy_facts(table: ReferenceTable) -> dict[str, Any] | None:
+    """What filling the table took, as of a proxy search; None of a table that says nothing of it."""
+    facts = table.facts
+    if "steps" not in facts:
+        return None
+    rounds = facts["steps"] * facts["rounds"]
+    return {
+        "trials": facts["steps"],
+        "data": facts["data"],
+        "cost": {"rounds": rounds, "client_rounds": facts["iterations"], "bytes_down": 0, "bytes_up": 0},
+        "note": "simulated by the server on its own data: no communication, and no client is asked",
+    }
+
+
+def _any_table(space: Space) -> ReferenceTable:
+    tuned = client_space(space)
+    return ReferenceTable(Cells((0.5,), (1,)), (tuned.default().client,), tuned)
+
+
+@dataclass(frozen=True)
+class _Once:
+    """A sampler that suggests one config, if any."""
+
+    config: Config | None
+
+    def suggest(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        asked: Sequence[Config],
+        rng: np.random.Generator,
+        pool: Sequence[Config] | None = None,
+    ) -> Config | None:
+        """It, unless it was tried."""
+        return None if self.config in asked else self.config
+
+    def limit(self, space: Space) -> int | None:
+        """One."""
+        return 1

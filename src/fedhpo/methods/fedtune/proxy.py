@@ -1,0 +1,126 @@
+"""Proxy data: a public set on the server, dealt to simulated clients of wanted profiles (FedTune, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import is_number
+from fedhpo.core.streams import stream
+from fedhpo.data import FederatedData, Split
+from fedhpo.data.by_class import by_class
+from fedhpo.data.container import Floats, Integers
+from fedhpo.methods.fedtune.cells import Cells
+from fedhpo.methods.fedtune.dealing import deal
+from fedhpo.methods.fedtune.measures import check_measure, profiled
+
+#: Targets of regression are cut into so many classes of equal size.
+_BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ProxySet:
+    """Public samples: rows to be dealt to simulated clients, and a balanced iid part to score on.
+
+    `labels` holds the class of each row of `data`; for regression, that of its target between `edges`.
+    `dealt` are the rows that are dealt, `scored` those that are scored on. Made by `of`.
+    """
+
+    data: FederatedData
+    labels: Integers
+    edges: tuple[float, ...] | None
+    dealt: Integers
+    scored: Integers
+
+    @classmethod
+    def of(cls, data: FederatedData, held_out: float | int = 0.2, seed: int = 0) -> ProxySet:
+        """The samples of `data`, whoever holds them there; it must be nobody's private data.
+
+        `held_out`, a share of the rows or their number, is kept for scoring: as many of each class, as far as
+        classes reach, and never more than half of a class.
+
+        >>> import fedhpo as fh
+        >>> proxy = ProxySet.of(fh.load("digits"), held_out=300)
+        >>> np.bincount(proxy.labels[proxy.scored]).tolist()
+        [30, 30, 30, 30, 30, 30, 30, 30, 30, 30]
+        """
+        if data.task == "language":
+            raise InputError(
+                "proxy data of task 'language' cannot be dealt by class, as a row has many labels; allowed: "
+                "classification, regression"
+            )
+        splits = (data.train, data.validation, data.test)
+        rows = np.unique(np.concatenate([split.indices for split in splits]))
+        if not is_number(held_out) or not 0 < held_out < len(rows):
+            raise InputError(f"held_out={held_out!r}; allowed: a share below 1, or a number of rows")
+        edges = None if data.classes is not None else _edges(data.y[rows])
+        codes = data.y[rows] if edges is None else np.searchsorted(edges, data.y[rows], side="right")
+        wanted = held_out if isinstance(held_out, int) else int(held_out * len(rows))
+        pool = by_class(codes.astype(np.int64), stream(seed, "held out"))
+        each = np.minimum(max(1, wanted // pool.clients), pool.sizes // 2)
+        held = pool.where(pool.places < each[pool.owners]).indices
+        if not len(held):
+            raise InputError("proxy data has no class of at least 2 rows: nothing can be held out")
+        labels = np.full(len(data.y), -1, np.int64)
+        labels[rows] = codes
+        cut = None if edges is None else tuple(edges.tolist())
+        return cls(data, labels, cut, np.setdiff1d(rows, rows[held]), np.sort(rows[held]))
+
+    def federation(
+        self, cells: Cells, clients: int = 5, measure: str = "heterogeneity_index", seed: int = 0
+    ) -> Proxies:
+        """`clients` simulated clients for each cell, each cell dealt by itself; and one that only scores.
+
+        A client's own validation rows are those held-out rows whose class it holds.
+        """
+        check_measure(measure)
+        codes = self.labels[self.dealt]
+        lists: list[Integers] = []
+        for number, (index, quantity) in enumerate(cells.profiles):
+            try:
+                dealt = deal(codes, measure, index, quantity, clients, stream(seed, "cell", number))
+            except InputError as error:
+                raise InputError(f"cell of index {index:g} and quantity {quantity}: {error}") from None
+            lists += [self.dealt[dealt.rows(client)] for client in range(clients)]
+        own = [self.scored[np.isin(self.labels[self.scored], self.labels[rows])] for rows in lists]
+        data = replace(
+            self.data,
+            train=Split.from_lists([*lists, []]),
+            validation=Split.from_lists([*own, self.scored]),
+            test=Split.from_lists([[]] * (len(lists) + 1)),
+            name=f"proxies of {self.data.name}",
+            client_names=None,
+        )
+        groups = [list(range(c * clients, (c + 1) * clients)) for c in range(len(cells))]
+        found = [profiled(measure, self.data.y[rows], self.data.classes, self.edges) for rows in lists]
+        attained = np.array([index for index, _ in found]).reshape(len(cells), clients).mean(axis=1)
+        return Proxies(data.validate(), groups, len(lists), attained, np.array([len(rows) for rows in lists]))
+
+
+@dataclass(frozen=True, eq=False)
+class Proxies:
+    """Simulated clients.
+
+    `groups` are the clients of each cell, `scorer` is the client that holds the held-out rows and trains
+    nothing, `attained` the mean index that the clients of each cell really have, `sizes` their quantities.
+    """
+
+    data: FederatedData
+    groups: Sequence[Sequence[int]]
+    scorer: int
+    attained: Floats
+    sizes: Integers
+
+
+def _edges(targets: Floats) -> Floats:
+    """Where targets are cut into classes of equal size; fewer where values repeat."""
+    if targets.ndim != 1:
+        raise InputError("proxy data of regression needs one target a row")
+    inner = np.quantile(targets, np.arange(1, _BINS) / _BINS)
+    found: Floats = np.unique(inner[(inner > targets.min()) & (inner <= targets.max())])
+    if not len(found):
+        raise InputError("proxy data of regression has one target only: there is no index to tell clients by")
+    return found

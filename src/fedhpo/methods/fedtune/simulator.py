@@ -1,0 +1,104 @@
+"""The tuner's objective: a short simulated federation of clients that share a profile (FedTune, 4.2).
+
+Many configs of many groups are trained side by side, as trials of one federation: so they take all cores.
+A group's trials have the same first model, cohorts and batches whatever the config, so that its score is a
+function of the config, and configs are compared on equal terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedhpo.core.streams import derive, stream
+from fedhpo.protocol.federation import Federation, Work
+from fedhpo.protocol.objective import Objective
+from fedhpo.run.failures import Failures, warn_of
+from fedhpo.space.config import Config
+
+_SIDE_BY_SIDE = 32
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a simulation came to: the score on the held-out rows, and on the group's own clients.
+
+    Both are NaN where training diverged.
+    """
+
+    held_out: float
+    own: float
+
+    def score(self, where: str) -> float:
+        """One of the two, by name."""
+        return self.own if where == "own" else self.held_out
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Trains a group of clients for a few rounds and scores the model.
+
+    `rounds` of `cohort` clients (drawn in each round, where a group has more); `scorer` is the client that
+    holds the held-out rows. `server` and `model` are the hyperparameters that are not tuned here.
+    """
+
+    federation: Federation
+    groups: Sequence[Sequence[int]]
+    scorer: int
+    rounds: int = 20
+    cohort: int = 5
+    objective: Objective = field(default_factory=Objective)
+    server: Mapping[str, Any] | None = None
+    model: Mapping[str, Any] | None = None
+    seed: int = 0
+    own_scores: bool = False
+    failures: Failures = field(default_factory=lambda: Failures(warn_of), compare=False)
+
+    @property
+    def iterations(self) -> int:
+        """Local trainings of one simulation of the largest group, the paper's tuning iterations."""
+        return self.rounds * min(self.cohort, max(map(len, self.groups)))
+
+    def simulate(self, asked: Sequence[tuple[int, Config]]) -> list[Simulated]:
+        """Scores of (group, config) pairs, in their order."""
+        found: list[Simulated] = []
+        for begin in range(0, len(asked), _SIDE_BY_SIDE):
+            found += self._side_by_side(asked[begin : begin + _SIDE_BY_SIDE])
+        return found
+
+    def _side_by_side(self, asked: Sequence[tuple[int, Config]]) -> list[Simulated]:
+        federation = self.federation
+        going = set(range(len(asked)))
+        for trial, (group, _) in enumerate(asked):
+            federation.start(trial, dict(self.model or {}), derive(self.seed, "simulation", group))
+        try:
+            for number in range(self.rounds):
+                work = [self._work(trial, *asked[trial], number) for trial in sorted(going)]
+                reports = federation.round(work) if work else []
+                self.failures.take(reports)
+                for report in reports:
+                    if not report.applied:
+                        going.discard(report.trial)
+            return [
+                self._scored(trial, group) if trial in going else Simulated(math.nan, math.nan)
+                for trial, (group, _) in enumerate(asked)
+            ]
+        finally:
+            for trial in list(federation.trials):
+                federation.stop(trial)
+
+    def _work(self, trial: int, group: int, config: Config, number: int) -> Work:
+        members = list(self.groups[group])
+        if len(members) > self.cohort:
+            rng = stream(self.seed, "cohort", group, number)
+            members = [int(c) for c in rng.choice(members, self.cohort, replace=False)]
+        return Work(trial, members, config.client, dict(self.server or {}), scores=())
+
+    def _scored(self, trial: int, group: int) -> Simulated:
+        clients = [self.scorer, *(self.groups[group] if self.own_scores else ())]
+        [scores] = self.federation.evaluate([trial], clients)
+        values = self.objective.values(scores)
+        own = values[1:]
+        return Simulated(float(values[0]), float(own.mean()) if len(own) else math.nan)

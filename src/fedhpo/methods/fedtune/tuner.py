@@ -1,0 +1,180 @@
+"""The tuner that fills the cells: Bayesian optimisation in each, all cells side by side (FedTune, 4.2).
+
+Samplers keep no state, so that what was tried, from the journal, is all that it takes to go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.journal import Journal
+from fedhpo.core.settings import check_settings
+from fedhpo.core.streams import stream
+from fedhpo.methods.fedtune.cells import Cells
+from fedhpo.protocol.objective import Objective, Score
+from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.samplers import GP, Grid, Random
+from fedhpo.space import Space
+from fedhpo.space.config import Config
+
+SAMPLERS = ("gp", "random", "grid")
+
+#: From (cell, config) pairs to scores, in their order; NaN where training diverged.
+Scorer = Callable[[Sequence[tuple[int, Config]]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class CellTuner:
+    """How one cell is tuned.
+
+    `sampler` is "gp" (Gaussian process with expected improvement), "random" or "grid" (`points` values of
+    each continuous hyperparameter). A cell stops after `patience` steps without improvement (None: never),
+    and after `steps` at most. With `warm_start` every second cell, as on a chessboard, waits for its
+    neighbours and tries their best configs first.
+    """
+
+    sampler: str = "gp"
+    steps: int = 30
+    patience: int | None = 5
+    points: int = 5
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.sampler not in SAMPLERS:
+            raise unknown_name("sampler", self.sampler, SAMPLERS)
+        for name in ("steps", "points"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.patience is not None and (not isinstance(self.patience, int) or self.patience < 1):
+            raise InputError(f"patience must be a whole number of at least 1, or None, not {self.patience!r}")
+
+    def made(self) -> Sampler:
+        """The sampler."""
+        made: dict[str, Sampler] = {"gp": GP(), "random": Random(), "grid": Grid(self.points)}
+        return made[self.sampler]
+
+    def stops(self, ranks: Sequence[float]) -> bool:
+        """Whether a cell that scored so (less is better) is done.
+
+        >>> CellTuner(patience=2).stops([3.0, 2.0, 2.5]), CellTuner(patience=2).stops([3.0, 2.0, 2.5, 2.0])
+        (False, True)
+        """
+        if len(ranks) >= self.steps:
+            return True
+        if self.patience is None or len(ranks) <= self.patience:
+            return False
+        return min(ranks[: -self.patience]) <= min(ranks[-self.patience :])
+
+
+@dataclass(eq=False)
+class CellSearch:
+    """What was tried in a cell."""
+
+    cell: int
+    configs: list[Config] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    def ranks(self, objective: Objective) -> list[float]:
+        """The scores as numbers of which less is better; infinite where training diverged."""
+        sign = -1.0 if objective.maximise else 1.0
+        return [math.inf if math.isnan(score) else sign * score for score in self.scores]
+
+    def best(self, objective: Objective) -> tuple[Config, float] | None:
+        """The best config, the first of several, and its score; None if all diverged."""
+        ranks = self.ranks(objective)
+        place = min(range(len(ranks)), key=ranks.__getitem__, default=None)
+        if place is None or math.isinf(ranks[place]):
+            return None
+        return self.configs[place], self.scores[place]
+
+
+def tune_cells(
+    scorer: Scorer,
+    cells: Cells,
+    space: Space,
+    tuner: CellTuner | None = None,
+    *,
+    objective: Objective | None = None,
+    seed: int = 0,
+    journal: Journal | None = None,
+    pools: Sequence[Sequence[Config]] | None = None,
+    first: Sequence[Config] = (),
+    after_step: Callable[[], Any] = lambda: None,
+) -> list[CellSearch]:
+    """Search each cell; all that are still searched take a step together.
+
+    `first` are configs that every cell tries before anything else. With `pools`, one list of configs for each
+    cell, only those are tried. `after_step` is called when the steps of all cells are in the journal.
+    """
+    tuner, objective = tuner or CellTuner(), objective or Objective()
+    journal = Journal(None, {}) if journal is None else journal
+    searches = [CellSearch(cell) for cell in range(len(cells))]
+    for line in journal:
+        searches[line["cell"]].configs.append(Config.from_dict(line["config"]))
+        searches[line["cell"]].scores.append(math.nan if line["score"] is None else line["score"])
+    sampler = tuner.made()
+    for wave in (0, 1) if tuner.warm_start else (None,):
+        live = [s for s in searches if wave is None or cells.colour(s.cell) == wave]
+        while live := [s for s in live if not tuner.stops(s.ranks(objective))]:
+            asked = []
+            for search in live:
+                beside = _best_beside(search, searches, cells, objective) if wave else []
+                pool = None if pools is None else pools[search.cell]
+                config = _next(search, [*first, *beside], sampler, space, objective, seed, pool)
+                if config is not None:
+                    asked.append((search, config))
+            if not asked:
+                break
+            scores = [float(score) for score in scorer([(search.cell, config) for search, config in asked])]
+            lines = []
+            for (search, config), score in zip(asked, scores, strict=True):
+                search.configs.append(config)
+                search.scores.append(score)
+                known = None if math.isnan(score) else score
+                lines.append({"cell": search.cell, "config": config.to_dict(), "score": known})
+            journal.add(lines)
+            after_step()
+            live = [search for search, _ in asked]
+    return searches
+
+
+def _next(
+    search: CellSearch,
+    first: Sequence[Config],
+    sampler: Sampler,
+    space: Space,
+    objective: Objective,
+    seed: int,
+    pool: Sequence[Config] | None,
+) -> Config | None:
+    for config in first:
+        if config not in search.configs and (pool is None or config in pool):
+            return config
+    observations = [
+        Observation(place, config, Score(score, 0.0, 1, 1, rank))
+        for place, (config, score, rank) in enumerate(
+            zip(search.configs, search.scores, search.ranks(objective), strict=True)
+        )
+    ]
+    rng = stream(seed, "ask", search.cell, len(search.configs))
+    return sampler.suggest(space, observations, search.configs, rng, pool)
+
+
+def _best_beside(
+    search: CellSearch, searches: Sequence[CellSearch], cells: Cells, objective: Objective
+) -> list[Config]:
+    """The best configs of the neighbouring cells, each once."""
+    found = (searches[cell].best(objective) for cell in cells.neighbours(search.cell))
+    return list(dict.fromkeys(best[0] for best in found if best is not None))
+
+
+def counted(searches: Sequence[CellSearch]) -> Mapping[str, Any]:
+    """Steps in all and in each cell."""
+    steps = [len(search.configs) for search in searches]
+    return {"steps": sum(steps), "steps_by_cell": steps}

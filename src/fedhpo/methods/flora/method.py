@@ -1,0 +1,362 @@
+"""FLoRA: one federated training, with the config that the parties' own searches recommend.
+
+"Single-shot general hyper-parameter optimization for federated learning" (Zhou et al., 2023), Algorithm 1.
+Each party searches over its own rows and sends (config, loss) pairs (lines 2 to 5); a loss surface is made of
+them (line 6); the config of lowest predicted loss (line 7, Eq. 2.7) is trained once (line 8).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fedhpo import samplers
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.core.streams import derive
+from fedhpo.methods.flora.guided import LOCAL, Guided, local_part
+from fedhpo.methods.method import Method
+from fedhpo.methods.tuner import Tuner
+from fedhpo.policies import Fixed
+from fedhpo.privacy.local import LocalPrivacy
+from fedhpo.protocol.federation import QUERY, Answer, Status
+from fedhpo.queries.local_search import LocalSearch
+from fedhpo.schedules import FixedLength
+from fedhpo.space import Float, Space
+from fedhpo.space.config import Config
+
+if TYPE_CHECKING:
+    from fedhpo.methods.flora.surfaces import Surface
+    from fedhpo.queries.pairs import PartyPairs
+    from fedhpo.search.search import Search, Trial
+
+SAMPLERS = {"tpe": samplers.TPE, "random": samplers.Random, "gp": samplers.GP}
+#: The surface that the diagnostics recommend.
+AUTO = "auto"
+#: The page with pictures of the surface, in the run's directory, and whose pairs it shows.
+PLOTS, _DRAWN = "surface.html", 8
+#: What simulated parties have tried, in the run's directory until they have answered.
+JOURNAL = "local-search.jsonl"
+
+
+@dataclass(frozen=True)
+class FLoRA(Method):
+    """FLoRA: every party tunes on its own rows, then one training with what suits them all.
+
+    `configs` are tried by each party (T), of which it sends all or the `best` (T'). How it searches is up to
+    `sampler`, `folds`, `local_rounds` (as long as the federated training by default), `deadline`, `privacy`
+    and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
+    the metric of the objective, as all that follows does; of learners that is balanced accuracy, the
+    paper's, unless the objective says otherwise.
+
+    `surface` is "aplm" (the mean of the parties' own models), "mplm" (their maximum, for parties that
+    differ much), "sgm" (one model of all pairs), "sgm+u" (with `alpha` times its uncertainty), or "auto";
+    `regressor` is "forest" or "gp"; with `weighting = "size"` larger parties count more.
+
+    `refine` adds so many further trainings, which also tune the server's hyperparameters: local searches
+    cannot see these, and train once with their defaults. `diagnose = false` leaves out what is said of
+    parties and surfaces beside the config, which takes long for many parties. Trial 0, your own config, is
+    not trained unless `baseline` asks for it.
+    """
+
+    configs: int = 100
+    best: int | None = None
+    surface: Literal["sgm", "sgm+u", "mplm", "aplm", "auto"] = "aplm"
+    alpha: float = 1.0
+    regressor: Literal["forest", "gp"] = "forest"
+    weighting: Literal["uniform", "size"] = "uniform"
+    sampler: Literal["tpe", "random", "gp"] = "tpe"
+    folds: int | None = None
+    local_rounds: int | None = None
+    deadline: float | None = None
+    minimum: int = 1
+    privacy: LocalPrivacy | None = None
+    refine: int = 0
+    try_default: bool = True
+    diagnose: bool = True
+
+    name: ClassVar[str] = "flora"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        from fedhpo.methods.flora.surfaces import SURFACES, WEIGHTINGS
+        from fedhpo.surrogates.regressors import REGRESSORS
+
+        for name, known in (
+            ("surface", (*SURFACES, AUTO)),
+            ("regressor", tuple(REGRESSORS)),
+            ("weighting", WEIGHTINGS),
+            ("sampler", tuple(SAMPLERS)),
+        ):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
+        if self.surface == "mplm" and self.weighting != "uniform":
+            raise InputError(f"weighting = {self.weighting!r} does not go with surface = 'mplm', a maximum")
+        if not self.alpha > 0:
+            raise InputError(
+                f"alpha must be above 0, not {self.alpha!r}; surface = 'sgm' is without uncertainty"
+            )
+        for name, least in (("minimum", 1), ("refine", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        self._check_pairs(1)
+        self._query(_ANY, 1, 0, "accuracy")  # refuses the other settings
+        super().__post_init__()
+
+    def _check_pairs(self, parties: int) -> None:
+        """Refuse, before anybody searches, more pairs than a Gaussian process of the surface takes."""
+        from fedhpo.surrogates.regressors import MOST_OF_A_PROCESS
+
+        sent = self.configs if self.best is None else self.best
+        pairs = sent * parties if self.surface.startswith("sgm") else sent
+        if self.regressor == "gp" and pairs > MOST_OF_A_PROCESS:
+            raise InputError(
+                f"regressor = 'gp' takes at most {MOST_OF_A_PROCESS} pairs, and {pairs} would be sent "
+                f"({sent} by each party{f', {parties} parties' if pairs > sent else ''}): let them send "
+                "fewer by best, or use 'forest'"
+            )
+
+    def tuner(self) -> Tuner:
+        """Trials trained to the end, one after the other: the first, and those that refine it."""
+        return Tuner(FixedLength(1 + self.refine, 1))
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return f"flora trains {1 + self.refine} times, whatever the total (see `refine`)"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Work at the clients that is no round."""
+        return frozenset({QUERY})
+
+    def rounds(self, search: Search) -> int:
+        """One training, and those that refine it."""
+        planned = (1 + self.refine) * search.rounds
+        if planned > search.total:
+            raise InputError(
+                f"total = {search.total}: flora trains {1 + self.refine} times {search.rounds} rounds, "
+                f"{planned} in all"
+            )
+        if search.evaluator.privacy is not None:
+            raise InputError("privacy: flora has a privacy of its own, of the pairs that parties send")
+        _local(search.space)
+        return planned
+
+    def run(self, search: Search) -> Trial:
+        """Algorithm 1."""
+        space = _local(search.space)
+        self._check_pairs(len(search.federation.train_clients))
+        parties = self._search_at_parties(search, space)
+
+        @cache
+        def surface() -> Surface:
+            return self._surface(space, parties, search)
+
+        found = search.federation.decide(
+            "flora", self.to_dict(), lambda: self._recommend(space, parties, surface(), search)
+        )
+        search.facts[self.name].update(found)
+        config = search.space.complete(Config.from_dict(found["config"]))
+        guided = Guided(config, surface)
+        given = search.start(len(search.enqueued), guided, Fixed())
+        trials = [trial for trial in given if trial.config == config] or search.start(1, guided, Fixed())
+        search.eliminate([trial for trial in given if trial not in trials])
+        self._train(search, trials)
+        for _ in range(self.refine):
+            more = search.start(1, guided, Fixed())
+            self._train(search, more)
+            trials += more
+        return search.best(trials)
+
+    def _train(self, search: Search, trials: Sequence[Trial]) -> None:
+        """Line 8."""
+        search.train(trials, search.rounds)
+        search.evaluate(trials)
+        search.finish(trials)
+
+    def _search_at_parties(self, search: Search, space: Space) -> list[PartyPairs]:
+        """Lines 2 to 5: what each party sends of its own search; who does not is left out."""
+        from fedhpo.queries.pairs import PartyPairs
+
+        federation = search.federation
+        kept = federation.record.directory / JOURNAL if federation.checkpoint_share else None
+        metric, about = search.objective.metric, federation.describe()
+        if self.privacy is not None and metric == "loss" and "scoring" not in about:
+            raise InputError("privacy needs a score in [0, 1]: objective 'accuracy' or 'error', not 'loss'")
+        query = self._query(space, search.rounds, derive(search.seed, "flora"), local_scoring(metric), kept)
+        facts: dict[str, Any] = {
+            "training": about.get("training", "federated averaging"),
+            "loss": loss_in_words(metric, about.get("scoring")),
+        }
+        if self.privacy is not None:
+            told = self.privacy.to_dict(self.configs)
+            facts["privacy"] = federation.decide(
+                "local privacy", told, lambda: told, epsilon=self.privacy.epsilon
+            )
+        asked = federation.query(query, federation.train_clients)
+        if kept is not None:
+            kept.unlink(missing_ok=True)  # the answers are recorded: what parties tried is theirs
+        answers = [_checked(answer, space) for answer in asked]
+        parties = [PartyPairs.from_dict(a.client, a.content) for a in answers if a.status == Status.OK]
+        facts["parties"] = [_told(answer) for answer in answers]
+        search.facts[self.name] = facts
+        search.tell("parties")
+        if len(parties) < self.minimum:
+            why = next((f": party {a.client}: {a.reason}" for a in answers if a.status != Status.OK), "")
+            raise InputError(f"{len(parties)} of {len(answers)} parties answered, {self.minimum} must{why}")
+        return parties
+
+    def _query(
+        self, space: Space, rounds: int, seed: int, scoring: str, journal: Path | None = None
+    ) -> LocalSearch:
+        return LocalSearch(
+            space,
+            configs=self.configs,
+            best=self.best,
+            sampler=SAMPLERS[self.sampler](),
+            folds=self.folds,
+            scoring=scoring,
+            rounds=rounds if self.local_rounds is None else self.local_rounds,
+            deadline=self.deadline,
+            privacy=self.privacy,
+            try_default=self.try_default,
+            seed=seed,
+            journal=journal,
+        )
+
+    def _surface(self, space: Space, parties: Sequence[PartyPairs], search: Search) -> Surface:
+        """Line 6: the unified loss surface."""
+        from fedhpo.methods.flora.surfaces import diagnose, fit_surface
+
+        name = self.surface
+        if name == AUTO:
+            name = diagnose(space, parties, seed=search.seed, **self._regression)["recommended"]
+        weighting = "uniform" if name == "mplm" else self.weighting
+        settings = {**self._regression, "weighting": weighting}
+        return fit_surface(name, space, parties, seed=derive(search.seed, "surface"), **settings)
+
+    @property
+    def _regression(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "regressor": self.regressor, "weighting": self.weighting}
+
+    def _recommend(
+        self, space: Space, parties: Sequence[PartyPairs], surface: Surface, search: Search
+    ) -> dict[str, Any]:
+        """Line 7: the config of lowest predicted loss, and what can be said of it."""
+        from fedhpo.methods.flora.surfaces import minimise
+
+        config, loss = minimise(surface, space, derive(search.seed, "minimise"))
+        if self.diagnose and search.federation.checkpoint_share:  # a run that is kept
+            from fedhpo.methods.flora.surfaces.plots import write_plots
+
+            try:
+                write_plots(surface, config, parties[:_DRAWN], search.federation.record.directory / PLOTS)
+            except (InputError, OSError) as error:
+                warnings.warn(f"{PLOTS} is left out: {error}", stacklevel=2)
+        own = local_part(search.space.default())
+        return {
+            "surface": surface.name,
+            "config": config.to_dict(),
+            "predicted_loss": loss,
+            "predicted_default_loss": float(surface.predict([own])[0]),
+            "diagnostics": self._diagnosed(space, parties, config, own, search) if self.diagnose else None,
+        }
+
+    def _diagnosed(
+        self, space: Space, parties: Sequence[PartyPairs], config: Config, own: Config, search: Search
+    ) -> dict[str, Any] | None:
+        """What can be said of parties and surfaces; that it cannot be said ends no run."""
+        from fedhpo.methods.flora.surfaces import diagnose
+
+        try:
+            return diagnose(
+                space,
+                parties,
+                seed=search.seed,
+                config=config,
+                default_losses=_losses_of(own, parties),
+                distances=self._distances(parties, search),
+                **self._regression,
+            )
+        except InputError as error:
+            warnings.warn(f"flora's diagnostics are left out: {error}", stacklevel=2)
+            return None
+
+    def _distances(self, parties: Sequence[PartyPairs], search: Search) -> dict[str, Any] | None:
+        """Between the parties' rows, where they are at hand and not private."""
+        if self.privacy is not None:
+            return None
+        return search.federation.distances([party.party for party in parties], search.seed)
+
+
+def local_scoring(metric: str) -> str:
+    """What parties score by, so that their searches go by the metric of the objective.
+
+    >>> local_scoring("error"), local_scoring("balanced_accuracy")
+    ('accuracy', 'balanced_accuracy')
+    """
+    return "accuracy" if metric == "error" else metric
+
+
+def loss_in_words(metric: str, scoring: str | None) -> str:
+    """What the parties' losses are.
+
+    >>> loss_in_words("error", None), loss_in_words("loss", "r2"), loss_in_words("loss", None)
+    ('1 - accuracy', '1 - r2', "the model's own loss")
+    """
+    if metric == "loss":
+        return "the model's own loss" if scoring is None else f"1 - {scoring}"
+    return f"1 - {local_scoring(metric)}"
+
+
+#: Stands in where settings are checked before there is a space.
+_ANY = Space(client={"lr": Float(0.0, 1.0)})
+
+
+def _local(space: Space) -> Space:
+    """What parties can search over."""
+    found = space.subspace(LOCAL)
+    if not found.names:
+        raise InputError(
+            "flora has nothing to tune: local searches see client and model hyperparameters only"
+        )
+    return found
+
+
+def _losses_of(config: Config, parties: Sequence[PartyPairs]) -> list[float] | None:
+    """Each party's loss of a config, if all of them sent it."""
+    if not all(config in party.configs for party in parties):
+        return None
+    return [party.losses[party.configs.index(config)] for party in parties]
+
+
+def _checked(answer: Answer, space: Space) -> Answer:
+    """The answer, or that it cannot be used: parties are not to be trusted with its form."""
+    from fedhpo.queries.pairs import PartyPairs
+
+    if answer.status != Status.OK:
+        return answer
+    try:
+        for config in PartyPairs.from_dict(answer.client, answer.content).configs:
+            space.validate(config)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"what it sent cannot be used: {type(error).__name__}: {error}"
+        return replace(answer, status=Status.FAILED, content=None, reason=why)
+    return answer
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    """What the result holds of a party."""
+    losses = answer.content["losses"] if answer.status == Status.OK else []
+    return {
+        "party": answer.client,
+        "status": answer.status.name.lower(),
+        "reason": answer.reason,
+        "size": answer.content["size"] if losses else None,
+        "pairs": len(losses),
+        "best_loss": min(losses, default=None),
+    }

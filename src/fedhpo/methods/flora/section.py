@@ -1,0 +1,72 @@
+"""FLoRA: what the parties sent, and what their surface recommended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.pages.html import Cell, Section, facts, table, text
+from fedhpo.pages.numbers import number, score, whole
+
+if TYPE_CHECKING:
+    from fedhpo.report.view import RunView
+
+
+def flora(view: RunView) -> Section | None:
+    """The parties, the recommendation, and what is known of both; None for other methods."""
+    found: Mapping[str, Any] | None = view.result.get("flora")
+    if found is None:
+        return None
+    columns = ["party", "rows", "pairs sent", "lowest loss", "left out because"]
+    rows = [
+        [
+            Cell(str(party["party"]), party["party"]),
+            Cell(whole(party["size"]) if party["size"] else "–", party["size"] or 0),
+            Cell(whole(party["pairs"]), party["pairs"]),
+            Cell(score(party["best_loss"]), "" if party["best_loss"] is None else party["best_loss"]),
+            Cell(party["reason"]),
+        ]
+        for party in found["parties"]
+    ]
+    body = f"<div class=pair>{facts(_facts(found))}{table(columns, rows, numeric=columns[1:4])}</div>"
+    return Section("Local searches", body + _note(found))
+
+
+def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    known = found.get("diagnostics") or {}
+    rows = [
+        ("surface", found.get("surface")),
+        ("a party's loss", found.get("loss")),
+        ("predicted loss", score(found.get("predicted_loss"))),
+        ("predicted for your config", score(found.get("predicted_default_loss"))),
+        ("training", found["training"]),
+        ("gamma (heterogeneity)", number(known["gamma"]) if known.get("gamma") is not None else None),
+        ("distance between parties' rows", _distances(known.get("wasserstein"))),
+        ("recommended surface", known.get("recommended")),
+    ]
+    private = found.get("privacy")
+    if private:
+        rows += [
+            ("epsilon", f"{number(private['epsilon'])} a {private['unit']}"),
+            ("noise on each loss", f"{private['noise']}, scale {number(private['scale'])}"),
+            ("sensitivity", f"{number(private['sensitivity'])} ({private['sensitivity_is']})"),
+        ]
+    return [(name, value) for name, value in rows if value is not None]
+
+
+def _distances(found: Mapping[str, Any] | None) -> str | None:
+    if found is None:
+        return None
+    own = sorted(distance for i, row in enumerate(found["distances"]) for distance in row[:i])
+    return f"{number(own[0])} to {number(own[-1])}; by chance {number(found['chance'])}"
+
+
+def _note(found: Mapping[str, Any]) -> str:
+    known = found.get("diagnostics") or {}
+    words = [f"{known['why']}." if known.get("why") else ""]
+    if found.get("privacy"):
+        words.append(f"Epsilon covers {found['privacy']['covers']}.")
+    if known:
+        words.append("surface.html in the run's directory draws the surface.")
+    told = " ".join(word for word in words if word)
+    return f"<p class=note>{text(told)}</p>" if told else ""

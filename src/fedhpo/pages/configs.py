@@ -1,0 +1,49 @@
+"""Configs and their hyperparameters on a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedhpo.report.view import RunView
+
+
+def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The config's values by their full names."""
+    return {f"{scope}.{key}": value for scope, values in config.items() for key, value in values.items()}
+
+
+def tuned(view: RunView) -> list[tuple[str, Mapping[str, Any]]]:
+    """The hyperparameters that are not fixed, by full name, and their tables."""
+    return [
+        (f"{scope}.{key}", table)
+        for scope, tables in view.asked["space"].items()
+        for key, table in tables.items()
+        if isinstance(table, Mapping) and "value" not in table
+    ]
+
+
+def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of a hyperparameter's axis ("category", "log", "linear"), and how it is marked.
+
+    Listed values are drawn at equal distances, in the order of the list.
+    """
+    options = table.get("values", table.get("choices"))
+    if options:
+        return "category", {"categoryorder": "array", "categoryarray": [str(option) for option in options]}
+    if table.get("log") and not table.get("complement"):
+        return "log", _decades(table["low"], table["high"])
+    return "linear", {}
+
+
+def _decades(low: float, high: float) -> dict[str, Any]:
+    """Ticks at powers of ten, written out.
+
+    >>> _decades(0.01, 1.0)["ticktext"]
+    ['0.01', '0.1', '1']
+    """
+    powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
+    ticks = [10.0**power for power in powers] or [low, high]
+    return {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}

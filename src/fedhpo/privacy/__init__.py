@@ -1,0 +1,1 @@
+"""Privacy: mechanisms, accounting, noise at the client."""

@@ -1,0 +1,116 @@
+"""Where private noise comes from: a seeded generator in simulation, OpenDP for a real release.
+
+Both work on means of clients' scores in [0, 1], in a unit of their own: a score, or a step of the grid.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedhpo.core.errors import MissingExtraError
+from fedhpo.protocol.federation import Floats
+
+
+class Noise(Protocol):
+    """A source of noise, and the unit that it works in."""
+
+    #: As result.json names it.
+    name: str
+    #: What one step of `mean` is worth, as a score.
+    unit: float
+    #: For what does not depend on scores, such as how often to draw.
+    rng: np.random.Generator
+
+    def mean(self, scores: Floats) -> float:
+        """The mean of clients' scores, in this unit."""
+
+    def sensitivity(self, replies: int) -> float:
+        """How far one of so many clients can move the mean, in this unit."""
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """The values, each with Laplace noise of this scale."""
+
+    def permute_and_flip(self, values: Floats, scale: float) -> int:
+        """The place of a value that is nearly the largest; see `fedhpo.privacy.selection`."""
+
+
+class SeededNoise:
+    """Noise of a seeded generator: for simulation.
+
+    >>> noise = SeededNoise(np.random.default_rng(0))
+    >>> noise.mean(np.array([0.0, 1.0])), noise.sensitivity(2)
+    (0.5, 0.5)
+    """
+
+    name = "simulated (numpy, seeded)"
+    unit = 1.0
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def mean(self, scores: Floats) -> float:
+        """The plain mean."""
+        return float(scores.mean())
+
+    def sensitivity(self, replies: int) -> float:
+        """1/n."""
+        return 1 / replies
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """By numpy; its last bits give the value away to whoever knows how to read them."""
+        noisy: Floats = values + self.rng.laplace(scale=scale, size=len(values))
+        return noisy
+
+    def permute_and_flip(self, values: Floats, scale: float) -> int:
+        """Algorithm 1 of McKenna and Sheldon (2020)."""
+        likely = np.exp((values - values.max()) / scale)
+        order = self.rng.permutation(len(values))
+        # The coin of the largest value always says yes, so one of them does.
+        return int(order[np.argmax(self.rng.random(len(values)) < likely[order])])
+
+
+class ExactNoise:
+    """Noise of OpenDP on a grid of whole numbers, from the system's randomness: for real releases.
+
+    Each client's score goes to the nearest of `GRID` steps, and a mean is rounded down to a whole step, so
+    that one of n clients moves it by at most `GRID / n` steps, rounded up.
+    """
+
+    GRID = 10**9
+
+    name = "exact (OpenDP)"
+    unit = 1 / GRID
+
+    def __init__(self) -> None:
+        try:
+            import opendp.prelude as dp
+        except ImportError:
+            raise MissingExtraError("opendp", "privacy") from None
+        dp.enable_features("contrib")
+        self._dp: Any = dp
+        self.rng = np.random.default_rng()
+
+    def mean(self, scores: Floats) -> float:
+        """In whole steps; a float holds them exactly."""
+        return float(sum(round(self.GRID * float(score)) for score in scores) // len(scores))
+
+    def sensitivity(self, replies: int) -> float:
+        """Of rounded means."""
+        return float(math.ceil(self.GRID / replies))
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """The discrete Laplace distribution (Canonne et al., 2020)."""
+        dp = self._dp
+        add = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale)
+        return np.array(add([int(value) for value in values]), dtype=np.float64)
+
+    def permute_and_flip(self, values: Floats, scale: float) -> int:
+        """OpenDP's noisy max: exponential noise, which chooses just as permute-and-flip does."""
+        dp = self._dp
+        choose = dp.m.make_noisy_max(
+            dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64"), dp.max_divergence(), scale
+        )
+        return int(choose([int(value) for value in values]))

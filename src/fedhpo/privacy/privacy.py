@@ -1,0 +1,102 @@
+"""Private evaluation: what may leave the clients' scores, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+
+#: Mechanisms, and whether they release values or only which trials are best.
+MECHANISMS = {"laplace": True, "topk": False, "permute-and-flip": False, "repeated": False}
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Differential privacy of what the method, the run and the result get to know of clients' scores.
+
+    The whole run is `epsilon`-differentially private in the scores of any one client: were all scores of
+    one client others, in every evaluation, no outcome would be more than `exp(epsilon)` times as likely.
+    How many clients replied is taken as public. It says nothing of the models, which clients' training
+    shapes and which are not private here.
+
+    - `mechanism = "laplace"` releases every score, with noise of scale `evaluations / (epsilon x replies)`.
+      Methods select by these values and by nothing else.
+    - `"topk"` releases no score, only which trials of a rung go on: noise of scale
+      `2 T k / (epsilon x replies)` on each score of a rung of which k go on, T rungs in all brackets
+      together. Samplers learn that a trial was kept (rank 0) or dropped (rank 1).
+    - `"permute-and-flip"` and `"repeated"` choose from a rung with less noise, or noise of another kind;
+      see `fedhpo.privacy.selection`.
+
+    FedEx learns from noisy sums by arm, whatever the mechanism: a client's score in a round is part of one of
+    them, and epsilon composes over the rounds that one client takes part in; see
+    `fedhpo.search.private_rounds`. Other methods that learn from scores inside rounds are refused.
+
+    `evaluations` is the number of releases to plan for: scores, or rungs from which some trials are chosen,
+    and the rounds in which one client is heard. If it is left out, it is counted by going through the
+    method without training. The release that would overspend is refused.
+
+    `release = "simulated"` draws noise from the run's seeded generator: repeatable, and no protection for
+    real people. `"exact"` draws by OpenDP on a grid of whole numbers, safe against attacks on floating
+    point; it needs `fedhpo[privacy]`.
+
+    `accounting = "basic"` splits epsilon evenly. `"pld"` adds as little noise as dp-accounting's privacy
+    loss distributions allow for (epsilon, `delta`), with a `delta` above 0.
+
+    Where fewer than `minimum` clients (a number, or a share of those asked) reply, nothing is released;
+    it is paid for all the same. Test scores are not private and stay out of the result, unless
+    `report_test` asks for them; they are then marked.
+
+    >>> Privacy(epsilon=1.0).releases_values
+    True
+    """
+
+    epsilon: float
+    evaluations: int | None = None
+    mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] = "laplace"
+    release: Literal["simulated", "exact"] = "simulated"
+    accounting: Literal["basic", "pld"] = "basic"
+    delta: float = 0.0
+    minimum: int | float = 0.5
+    report_test: bool = False
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not 0 < self.epsilon < math.inf:
+            raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
+        if self.evaluations is not None and self.evaluations < 1:
+            raise InputError(f"evaluations must be at least 1, not {self.evaluations}")
+        if self.mechanism not in MECHANISMS:
+            raise unknown_name("mechanism", self.mechanism, MECHANISMS)
+        if self.release not in ("simulated", "exact"):
+            raise unknown_name("release", self.release, ["simulated", "exact"])
+        if self.accounting not in ("basic", "pld"):
+            raise unknown_name("accounting", self.accounting, ["basic", "pld"])
+        if self.accounting == "pld" and not 0 < self.delta < 1:
+            raise InputError(f"accounting = 'pld' needs a delta in (0, 1), not {self.delta!r}")
+        if self.accounting == "basic" and self.delta:
+            raise InputError(f"delta = {self.delta!r} needs accounting = 'pld'; with 'basic' it is 0")
+        share = isinstance(self.minimum, float)
+        if not self.minimum > 0 or (share and self.minimum > 1):
+            raise InputError(
+                f"minimum must be a number of clients or a share in (0, 1], not {self.minimum!r}"
+            )
+
+    @property
+    def releases_values(self) -> bool:
+        """Whether scores come out, rather than only which trials are best."""
+        return MECHANISMS[self.mechanism]
+
+    def least(self, asked: int) -> int:
+        """The replies without which nothing is released.
+
+        >>> Privacy(1.0).least(5), Privacy(1.0, minimum=20).least(100)
+        (3, 20)
+        """
+        return self.minimum if isinstance(self.minimum, int) else max(1, math.ceil(self.minimum * asked))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings, JSON-able."""
+        return asdict(self)

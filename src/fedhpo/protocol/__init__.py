@@ -1,0 +1,1 @@
+"""Protocol: what federations, methods, samplers, schedules and policies are to each other."""

@@ -1,0 +1,394 @@
+"""The federation protocol: all that a method can say to a federation, and what comes back.
+
+A method never knows where training happens; a federation never knows which method drives it. Every
+runtime (simulated, Ray, Flower, tabular) is a `Federation` and passes the same conformance suite,
+`fedhpo.testing.federation`.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import add
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.space.config import Config
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+SplitName = Literal["train", "validation", "test"]
+
+#: Scores a client can take of the model inside a round, on its own validation data.
+BEFORE, AFTER = "before", "after"
+
+#: What a federation may be able to do; a method that needs more is refused at the start.
+CLIENT_CONFIGS = "client configs"  # a config for each member of a cohort
+FORK = "fork"  # copy a trial
+QUERY = "query"  # work at the clients that is not a round
+REPEATABLE = "repeatable"  # the same calls give the same results, bit for bit
+SCORES_IN_ROUND = "scores in a round"  # training clients hold validation data
+
+
+class Status(enum.IntEnum):
+    """A client's reply: it came and was used, it failed (with the reason), or it never came."""
+
+    OK = 0
+    FAILED = 1
+    MISSING = 2
+
+
+@runtime_checkable
+class ClientSide(Protocol):
+    """A rule that each client resolves itself, from facts that stay with it.
+
+    Neither the config nor anything computed from those facts comes back, is recorded or is charged.
+    """
+
+    def resolve(self, labels: NDArray[Any], classes: int | None) -> Mapping[str, Any]:
+        """The client hyperparameters for a client whose training labels these are."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is sent to the clients, JSON-able."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One round of one trial: who trains, with which hyperparameters, and how they are put together.
+
+    `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule.
+    """
+
+    trial: int
+    cohort: Sequence[int]
+    client: Mapping[str, Any] | Sequence[Mapping[str, Any]] | ClientSide
+    server: Mapping[str, Any] = field(default_factory=dict)
+    scores: tuple[str, ...] = (BEFORE, AFTER)
+    minimum: int = 1
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "cohort", tuple(int(client) for client in self.cohort))
+        except (TypeError, ValueError):
+            raise InputError(f"cohort must list the numbers of clients, not {self.cohort!r}") from None
+        if not self.cohort:
+            raise InputError("cohort is empty: a round needs at least one client")
+        if len(set(self.cohort)) != len(self.cohort):
+            raise InputError(f"cohort names a client twice: {list(self.cohort)}")
+        each = [self.client] if isinstance(self.client, Mapping) else self.client
+        listed = isinstance(each, Sequence) and all(isinstance(one, Mapping) for one in each)
+        rule = hasattr(self.client, "resolve") and hasattr(self.client, "to_dict")
+        if not listed and not rule:
+            raise InputError(
+                "client must map hyperparameters to values, for the whole cohort or for each member, not "
+                f"{self.client!r}"
+            )
+        if not isinstance(self.server, Mapping):
+            raise InputError(f"server must map hyperparameters to values, not {self.server!r}")
+        if isinstance(self.client, Sequence) and len(self.client) != len(self.cohort):
+            raise InputError(f"{len(self.client)} client configs for a cohort of {len(self.cohort)}")
+        if not isinstance(self.minimum, int) or not 1 <= self.minimum <= len(self.cohort):
+            raise InputError(f"minimum must lie in 1..{len(self.cohort)} (the cohort), not {self.minimum}")
+        if not isinstance(self.scores, tuple | list):
+            raise InputError(f"scores must be a tuple of {BEFORE!r} and {AFTER!r}, not {self.scores!r}")
+        for score in self.scores:
+            if score not in (BEFORE, AFTER):
+                raise InputError(f"unknown score {score!r}; known: {BEFORE}, {AFTER}")
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether the clients resolve their hyperparameters themselves."""
+        return not isinstance(self.client, Mapping | Sequence)
+
+    def config_of(self, member: int) -> Mapping[str, Any]:
+        """The client hyperparameters of one member, by its position in the cohort."""
+        if isinstance(self.client, Mapping):
+            return self.client
+        if isinstance(self.client, Sequence):
+            return self.client[member]
+        raise TypeError("a ClientSide rule is resolved at the client")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The work as JSON-able data, for the record and for messages."""
+        client: Any
+        if isinstance(self.client, Mapping):
+            client = dict(self.client)
+        elif isinstance(self.client, Sequence):
+            client = [dict(config) for config in self.client]
+        else:
+            client = {"rule": self.client.to_dict()}
+        return {
+            "trial": self.trial,
+            "cohort": list(self.cohort),
+            "client": client,
+            "server": dict(self.server),
+            "scores": list(self.scores),
+            "minimum": self.minimum,
+        }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call cost; costs add up, and the ledger holds the sum."""
+
+    rounds: int = 0
+    client_rounds: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+    samples: int = 0
+    evaluations: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*map(add, vars(self).values(), vars(other).values()))
+
+
+@dataclass(frozen=True)
+class RoundReport:
+    """What came back from one round, one entry per member of the cohort and in its order.
+
+    Scores are means over the client's own validation data; NaN where the client has none, did not
+    reply, or was not asked. `train_size` is 0 where the client did not say. `round` counts the
+    rounds the trial has behind it, this one included. `applied` is False where fewer than the
+    minimum replied: the model and its round clock are then as they were before. `reasons` says why a
+    member failed or is missing, by its position in the cohort.
+    """
+
+    trial: int
+    round: int
+    applied: bool
+    cohort: Ints
+    status: NDArray[np.int8]
+    train_size: Ints
+    validation_size: Ints
+    loss_before: Floats
+    loss_after: Floats
+    accuracy_before: Floats
+    accuracy_after: Floats
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def ok(self) -> NDArray[np.bool_]:
+        """Which members' replies were used."""
+        return np.equal(self.status, Status.OK)
+
+    def mean(self, score: str, weighting: Literal["size", "uniform"] = "size") -> float:
+        """Mean of a score ("loss_before", ...) over the members that have one; NaN without any."""
+        return weighted_mean(getattr(self, score), self.validation_size, weighting)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one trial's model at many clients, without training: one entry per client."""
+
+    trial: int
+    split: SplitName
+    clients: Ints
+    status: NDArray[np.int8]
+    size: Ints
+    loss: Floats
+    accuracy: Floats
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+
+    def mean(self, metric: str, weighting: Literal["size", "uniform"] = "size") -> float:
+        """Mean of "loss" or "accuracy" over the clients that have one; NaN without any."""
+        return weighted_mean(getattr(self, metric), self.size, weighting)
+
+
+def weighted_mean(values: Floats, sizes: Ints, weighting: Literal["size", "uniform"] = "size") -> float:
+    """Mean of the values that are not NaN, weighted by size or uniformly.
+
+    >>> weighted_mean(np.array([0.5, np.nan, 1.0]), np.array([3, 5, 1]))
+    0.625
+    """
+    known = ~np.isnan(values)
+    if not known.any():
+        return float("nan")
+    weights = sizes[known] if weighting == "size" else np.ones(int(known.sum()))
+    return float(np.average(values[known], weights=weights)) if weights.sum() else float("nan")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A client's answer to a query: JSON-able `content` if the status is `OK`, else the reason."""
+
+    client: int
+    status: Status
+    content: Any = None
+    reason: str = ""
+    cost: Cost = field(default_factory=Cost)
+
+
+@runtime_checkable
+class Query(Protocol):
+    """Work at the clients that is not a round, such as `fedhpo.protocol.fine_tune.FineTune`."""
+
+    @property
+    def name(self) -> str:
+        """What clients know this kind of work by."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is sent to the clients, JSON-able."""
+
+
+@dataclass(frozen=True)
+class TrialState:
+    """Everything needed to go on with a trial: arrays, and JSON-able facts."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    facts: Mapping[str, Any]
+
+
+class TrialError(FedhpoError):
+    """A call names a trial that was not started, or that was stopped."""
+
+
+class Federation(ABC):
+    """Server, clients and model: all that a method can talk to.
+
+    A federation is a context manager: leaving the block frees its processes and connections.
+    """
+
+    #: What this federation can do, out of the names above.
+    capabilities: frozenset[str]
+    #: Clients that can train, that hold validation data, that hold test data.
+    train_clients: Ints
+    validation_clients: Ints
+    test_clients: Ints
+
+    @abstractmethod
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        """A fresh model under the number `trial`; `model` holds the hyperparameters of its shape."""
+
+    @abstractmethod
+    def fork(self, source: int, target: int) -> None:
+        """Make `target` a copy of `source`: weights, server optimiser state and round clock.
+
+        Both must have the same model shape. The target keeps its own random stream. Where a round of the
+        source is under way, the copy is of the model before it.
+        """
+
+    @abstractmethod
+    def stop(self, trial: int) -> None:
+        """Free the trial."""
+
+    @abstractmethod
+    def submit(self, work: Work) -> None:
+        """Begin a round; its report is fetched with `next_done`. One round per trial at a time."""
+
+    @abstractmethod
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        """The report of a submitted round that has ended, of any trial or of the one named."""
+
+    def ready(self) -> list[int]:
+        """Trials whose round has ended: `next_done` need not wait for these. Who cannot tell says none."""
+        return []
+
+    def round(self, work: Sequence[Work]) -> list[RoundReport]:
+        """One round of each of several trials, side by side; reports in the order of the work.
+
+        A runtime may plan the pieces together here, which it may not for single `submit`s.
+        """
+        for piece in work:
+            self.submit(piece)
+        return [self.next_done(piece.trial) for piece in work]
+
+    @abstractmethod
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        """Scores of each trial's model at these clients, without training."""
+
+    @abstractmethod
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        """Ask the clients to do work that is not a round; one answer per client, in order."""
+
+    @abstractmethod
+    def state(self, trial: int) -> TrialState:
+        """What is needed to go on with the trial, bit for bit; the arrays are not copied."""
+
+    @abstractmethod
+    def restore(self, trial: int, state: TrialState) -> None:
+        """Bring a trial back as `state` described it."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """JSON-able facts for the run and the report: the runtime, its size, how it trains."""
+
+    @property
+    def scoring(self) -> str | None:
+        """Of learners: the scorer that the loss in their scores is 1 minus of. None: the model's own loss."""
+        return None
+
+    def preflight(self, config: Config, metric: str) -> None:  # noqa: B027  a runtime may have nothing to try
+        """Try what training will do, before round 1, on a batch of one client.
+
+        Raises `InputError` for what cannot be trained or scored, saying what to write instead, and warns of
+        what is doubtful. Nothing is charged, recorded or left behind, and results stay the same bit for bit.
+        """
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """What results depend on besides the calls, JSON-able: data, model, code and settings by name.
+
+        A run keeps it, and is not continued with another one; see `fedhpo.core.fingerprint`. `model` holds
+        hyperparameters of a shape, to describe the model by. Left out is what does not change results, such
+        as the number of workers. A federation that knows no more says how many clients it has, and its class.
+        """
+        from fedhpo.core.fingerprint import code_of
+
+        clients = {
+            "train": self.train_clients,
+            "validation": self.validation_clients,
+            "test": self.test_clients,
+        }
+        counts = {split: len(numbers) for split, numbers in clients.items()}
+        return {"clients": counts, "federation": code_of(type(self))}
+
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""
+        return None
+
+    @property
+    @abstractmethod
+    def trials(self) -> Sequence[int]:
+        """The trials started and not stopped, in ascending order."""
+
+    def save(self, path: str | Path) -> None:
+        """Write every trial's state to a directory."""
+        from fedhpo.protocol.state_file import write_state
+
+        directory = Path(path)
+        directory.mkdir(parents=True, exist_ok=True)
+        for trial in self.trials:
+            write_state(directory / f"trial-{trial}.safetensors", self.state(trial))
+
+    def load(self, path: str | Path) -> None:
+        """Bring back every trial that `save` wrote; others are stopped."""
+        from fedhpo.protocol.state_file import read_state
+
+        for trial in list(self.trials):
+            self.stop(trial)
+        for file in sorted(Path(path).glob("trial-*.safetensors")):
+            self.restore(int(file.stem.removeprefix("trial-")), read_state(file))
+
+    def require(self, needed: Iterable[str], by: str) -> None:
+        """Refuse, with a clear message, a method that needs more than this federation can do."""
+        lacking = sorted(set(needed) - self.capabilities)
+        if lacking:
+            raise InputError(f"{by} needs a federation with: {', '.join(lacking)}; this one lacks that")
+
+    def close(self) -> None:  # noqa: B027  a runtime may have nothing to free
+        """Free processes and connections; the federation cannot be used afterwards."""
+
+    def __enter__(self) -> Federation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

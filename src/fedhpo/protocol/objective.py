@@ -1,0 +1,179 @@
+"""What is optimised: a metric, and how it is put together over clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.protocol.federation import Floats, Ints, Scores
+
+#: The mean over classes of the share of their rows that is told right.
+BALANCED = "balanced_accuracy"
+#: Metrics, and whether more of it is better.
+METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False, BALANCED: True}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A trial's score as it was observed: lower `rank_value` is better whatever the metric.
+
+    `standard_error` is that of drawing the clients, 0 where all of them were asked, and of privacy noise.
+    """
+
+    value: float
+    standard_error: float
+    clients: int
+    round: int
+    rank_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For result.json; None for what is not known."""
+        return {
+            "value": self.value if math.isfinite(self.value) else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
+            "clients": self.clients,
+            "round": self.round,
+        }
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The metric to optimise, over clients.
+
+    `metric` is "accuracy", "error" (1 minus the accuracy), "loss", or "balanced_accuracy" (the mean of the
+    classes' accuracies), which learners have: see `fedhpo.LearnerFederation`.
+
+    `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
+    models that must serve everybody; or "worst": the one client that is worst off. `weighting` is "size" (a
+    client counts by its number of rows) or "uniform". `direction` follows from the metric; whoever states
+    it ("maximize", "minimize") is checked.
+
+    >>> Objective("error").maximise
+    False
+    """
+
+    metric: str = "accuracy"
+    over: str = "mean"
+    tail: float = 0.1
+    weighting: str = "size"
+    direction: str | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.metric not in METRICS:
+            raise unknown_name("metric", self.metric, METRICS)
+        natural = "maximize" if self.maximise else "minimize"
+        if self.direction not in (None, natural):
+            raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
+        if self.over not in ("mean", "tail", "worst"):
+            raise unknown_name("objective over clients", self.over, ["mean", "tail", "worst"])
+        if not 0 < self.tail <= 1:
+            raise InputError(f"tail must be a share in (0, 1], not {self.tail!r}")
+        if self.weighting not in ("size", "uniform"):
+            raise unknown_name("weighting", self.weighting, ["size", "uniform"])
+
+    @property
+    def maximise(self) -> bool:
+        """Whether more is better."""
+        return METRICS[self.metric]
+
+    def values(self, scores: Scores) -> Floats:
+        """The metric at each client."""
+        if self.metric == "loss":
+            return scores.loss
+        if self.metric == BALANCED:  # of learners, whose loss is 1 minus what they score
+            return 1 - scores.loss
+        return scores.accuracy if self.metric == "accuracy" else 1 - scores.accuracy
+
+    def observe(self, scores: Scores, round: int, population: int) -> Score:
+        """The score over these clients, drawn without replacement from `population` clients."""
+        values, weights = self._counted(scores)
+        if not len(values):
+            return Score(math.nan, math.nan, 0, round, math.inf)
+        chosen = self._chosen(values, weights)
+        mean, error = mean_and_error(values[chosen], weights[chosen])
+        drawn = 1 - min(1.0, len(values) / max(population, 1))  # all of them: no error of drawing
+        rank = -mean if self.maximise else mean
+        return Score(
+            mean, error * math.sqrt(drawn), len(values), round, rank if math.isfinite(mean) else math.inf
+        )
+
+    def _counted(self, scores: Scores) -> tuple[Floats, Floats]:
+        values = self.values(scores)
+        known = (scores.status == 0) & (scores.size > 0)
+        weights = scores.size.astype(np.float64) if self.weighting == "size" else np.ones(len(values))
+        return values[known], weights[known]
+
+    def _chosen(self, values: Floats, weights: Floats) -> NDArray[np.int64]:
+        """Which clients count: all, the worst off, whose weights make up the share `tail`, or the worst."""
+        if self.over == "mean":
+            return np.arange(len(values))
+        worst_first = np.argsort(values if self.maximise else -values, kind="stable")
+        if self.over == "worst":
+            return worst_first[:1]
+        reached = np.cumsum(weights[worst_first]) / weights.sum()
+        return worst_first[: int(np.searchsorted(reached, self.tail) + 1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For result.json."""
+        facts: dict[str, Any] = {
+            "metric": self.metric,
+            "direction": "maximize" if self.maximise else "minimize",
+            "over": self.over,
+            "weighting": self.weighting,
+        }
+        return facts | ({"tail": self.tail} if self.over == "tail" else {})
+
+
+def objective_of(scoring: str | None) -> Objective:
+    """What is optimised unless something is said: what the federation's clients score by.
+
+    >>> [objective_of(scoring).metric for scoring in (None, "balanced_accuracy", "r2")]
+    ['accuracy', 'balanced_accuracy', 'loss']
+    """
+    if scoring is None:
+        return Objective()
+    return Objective(scoring if scoring in ("accuracy", BALANCED) else "loss")
+
+
+def mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
+    """A weighted mean and its standard error, clients being drawn at random (Cochran, 1977, ch. 6).
+
+    >>> mean_and_error(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    (0.5, 0.5)
+    """
+    total = weights.sum()
+    mean = float((weights * values).sum() / total)
+    n = len(values)
+    if n < 2:
+        return mean, math.nan
+    spread = float((weights**2 * (values - mean) ** 2).sum()) / total**2
+    return mean, math.sqrt(spread * n / (n - 1))
+
+
+def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[float, float, int]:
+    """How much better one trial is than another at the same clients: gain, standard error, clients.
+
+    The clients are taken as a sample of those the model will serve, so the error is not 0 even where
+    all clients of the federation were asked. A gain is positive where `better` is better. For a tail
+    objective the gain is the difference of the two tails, and its error is not known (NaN); so for the worst.
+    """
+    if objective.over != "mean":
+        first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))
+        return second - first, math.nan, len(better.clients)
+    _, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)
+    difference = objective.values(better)[ours] - objective.values(than)[theirs]
+    sizes: Ints = better.size[ours]
+    known = np.isfinite(difference) & (sizes > 0)
+    if not known.any():
+        return math.nan, math.nan, 0
+    weights = sizes[known].astype(np.float64) if objective.weighting == "size" else np.ones(known.sum())
+    gain, error = mean_and_error(difference[known], weights)
+    return (gain if objective.maximise else -gain), error, int(known.sum())

@@ -1,0 +1,1 @@
+"""Queries: work at the clients that is not a round."""

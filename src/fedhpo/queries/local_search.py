@@ -1,0 +1,276 @@
+"""FLoRA's local search: each party tunes on its own rows, and sends (config, loss) pairs and its size.
+
+Lines 2 to 4 of Algorithm 1 (Zhou et al., 2023). `LocalSearch` is what is asked, `PartySearch` the party's
+side of it, and `side_by_side` runs many parties at once, none waiting for another.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
+from fedhpo.core.journal import Journal
+from fedhpo.core.settings import check_settings, shown, whole_number
+from fedhpo.core.streams import stream
+from fedhpo.privacy.local import LocalPrivacy
+from fedhpo.protocol.federation import Answer, Cost, Status
+from fedhpo.protocol.objective import Score
+from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.samplers import TPE
+from fedhpo.space import Space
+from fedhpo.space.config import Config
+
+
+@dataclass(frozen=True)
+class LocalSearch:
+    """Search at each party, over its private training rows.
+
+    An answer's content is that of a `PartyPairs`: `configs`, their `losses`, and `size`, the party's
+    number of training rows. Nothing else comes back.
+
+    Parameters
+    ----------
+    space
+        What a party can see of the space: the scopes `client` and `model`.
+    configs
+        How many configs each party tries (the paper's T); the default config first, if `try_default`.
+    best
+        How many pairs it sends, those of lowest loss (the paper's T'); all by default.
+    sampler
+        How it searches; TPE by default.
+    folds
+        Folds inside a party. By default 10 for learners; a torch model is scored on the party's own
+        validation rows instead.
+    scoring
+        What the loss is 1 minus of: of learners a scorer of scikit-learn, the federation's own by default
+        (or by the name "loss"); of torch models "accuracy", the default, or "loss" for the model's own
+        loss. FLoRA sets it to the metric of the objective.
+    rounds
+        Of torch models: how often local training, with the config's epochs, follows on itself.
+    deadline
+        Seconds after which a party that has not finished is left out.
+    privacy
+        Noise on each loss; see `LocalPrivacy`.
+    journal
+        Where a simulation keeps the losses, so that it goes on where it was stopped. Not sent, and not
+        written with `privacy`.
+    """
+
+    space: Space
+    configs: int = 100
+    best: int | None = None
+    sampler: Sampler = field(default_factory=TPE)
+    folds: int | None = None
+    scoring: str | None = None
+    rounds: int = 1
+    deadline: float | None = None
+    privacy: LocalPrivacy | None = None
+    try_default: bool = True
+    seed: int = 0
+    journal: Path | None = None
+
+    name: ClassVar[str] = "local_search"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if not isinstance(self.space, Space):
+            raise InputError(f"space must be a fedhpo.Space, not {shown(self.space)}")
+        if isinstance(self.sampler, type) or not hasattr(self.sampler, "suggest"):
+            raise InputError(
+                f"sampler must be a sampler, such as fedhpo.samplers.TPE(), not {shown(self.sampler)}"
+            )
+        whole_number("seed", self.seed, least=0)
+        for name in ("configs", "rounds"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.best is not None and not 1 <= self.best <= self.configs:
+            raise InputError(f"best must lie in 1..{self.configs} (configs), not {self.best}")
+        if self.folds is not None and self.folds < 2:
+            raise InputError(f"folds must be at least 2, not {self.folds}")
+        if self.deadline is not None and not self.deadline > 0:
+            raise InputError(f"deadline must be a positive number of seconds, not {self.deadline!r}")
+        if not self.space.names:
+            raise InputError("space has nothing that a local search sees: no client or model hyperparameter")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is sent to the parties."""
+        return {
+            "space": self.space.to_dict(),
+            "configs": self.configs,
+            "best": self.best,
+            "sampler": _written(self.sampler),
+            "folds": self.folds,
+            "scoring": self.scoring,
+            "rounds": self.rounds,
+            "deadline": self.deadline,
+            "privacy": None if self.privacy is None else self.privacy.to_dict(self.configs),
+            "try_default": self.try_default,
+            "seed": self.seed,
+        }
+
+
+def _written(sampler: Sampler) -> dict[str, Any]:
+    """A sampler's name and settings, JSON-able: what is no plain value is told, but cannot be read back."""
+    settings: dict[str, Any] = vars(sampler) if is_dataclass(sampler) else {}
+    plain = bool | int | float | str | None
+    return {
+        "name": type(sampler).__name__,
+        **{name: value if isinstance(value, plain) else repr(value) for name, value in settings.items()},
+    }
+
+
+class PartySearch:
+    """The party's side: which config to try next, what was seen, and what is sent.
+
+    >>> from fedhpo.space import Float
+    >>> query = LocalSearch(Space(client={"lr": Float(0, 1)}), configs=30, best=2)
+    >>> search = PartySearch(query, party=0, size=120)
+    >>> while (config := search.ask()) is not None:
+    ...     search.tell(abs(config.client["lr"] - 0.3))
+    >>> content = search.answer().content
+    >>> sorted(content), len(content["configs"]), content["losses"][0] < 0.1
+    (['configs', 'losses', 'size'], 2, True)
+    """
+
+    def __init__(self, query: LocalSearch, party: int, size: int) -> None:
+        self.party, self.size, self._query = party, size, query
+        self._asked: list[Config] = []
+        self._seen: list[Observation] = []
+        self._reason = ""
+        self.samples = 0
+
+    @property
+    def tried(self) -> int:
+        """How many configs were scored."""
+        return len(self._seen)
+
+    def ask(self) -> Config | None:
+        """The next config to try; None when the search is over."""
+        query, number = self._query, len(self._asked)
+        if number >= query.configs:
+            return None
+        if number == 0 and query.try_default:
+            config: Config | None = query.space.default()
+        else:
+            rng = stream(query.seed, "local search", self.party, number)
+            config = query.sampler.suggest(query.space, self._seen, self._asked, rng)
+        if config is not None:
+            self._asked.append(config)
+        return config
+
+    def tell(self, loss: float | None, reason: str = "") -> None:
+        """The loss of the config asked for last; None, and the reason, where it could not be trained."""
+        query, number = self._query, len(self._seen)
+        self._reason = self._reason or reason
+        if query.privacy is not None:
+            # Whether a config could be trained is a fact about the rows too: it counts as the worst loss.
+            rng = stream(query.seed, "local noise", self.party, number)
+            loss = query.privacy.noisy(1.0 if loss is None else loss, query.configs, rng)
+        value = math.inf if loss is None or math.isnan(loss) else loss
+        self._seen.append(Observation(number, self._asked[number], Score(value, 0.0, 1, 1, value)))
+
+    def answer(self) -> Answer:
+        """What the party sends: pairs and size, or that no config could be trained."""
+        from fedhpo.queries.pairs import PartyPairs
+
+        known = [seen for seen in self._seen if math.isfinite(seen.score.value)]
+        if not known:
+            reason = f"no config could be trained; the first: {self._reason or 'its loss is not finite'}"
+            return Answer(self.party, Status.FAILED, reason=reason, cost=self._cost(None))
+        configs, losses = zip(*((seen.config, seen.score.value) for seen in known), strict=True)
+        pairs = PartyPairs(self.party, self.size, configs, losses)
+        content = (pairs if self._query.best is None else pairs.best(self._query.best)).to_dict()
+        return Answer(self.party, Status.OK, content, cost=self._cost(content))
+
+    def late(self, seconds: float) -> Answer:
+        """That the party had not finished in time."""
+        reason = f"late: {self.tried} of {self._query.configs} configs tried in {seconds:g} s"
+        return Answer(self.party, Status.MISSING, reason=reason, cost=self._cost(None))
+
+    def _cost(self, content: Any) -> Cost:
+        return Cost(
+            bytes_down=len(canonical(self._query.to_dict())),
+            bytes_up=0 if content is None else len(canonical(content)),
+            samples=self.samples,
+            evaluations=self.tried,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a config at a party: its loss, or why there is none; and the rows trained on."""
+
+    party: int
+    loss: float | None
+    reason: str = ""
+    samples: int = 0
+
+
+class Trainer(Protocol):
+    """Trains and scores configs at parties, several at once."""
+
+    def submit(self, party: int, config: Config) -> None:
+        """Begin with a config; one per party at a time."""
+
+    def next(self, seconds: float | None) -> Outcome | None:
+        """Wait for one to end; None if that took longer than `seconds`."""
+
+    def abandon(self) -> None:
+        """Forget all that is under way."""
+
+
+def side_by_side(
+    query: LocalSearch,
+    searches: Mapping[int, PartySearch],
+    trainer: Trainer,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[int, Answer]:
+    """Run the parties' searches, each at its own pace; who is not done by the deadline is late.
+
+    What the journal holds of a party is told to its search again, in place of training.
+    """
+    begun, deadline = clock(), query.deadline
+    path = query.journal if query.privacy is None else None
+    journal = Journal(path, {"query": query.to_dict(), "parties": [[p, s.size] for p, s in searches.items()]})
+    known: dict[int, deque[Outcome]] = {party: deque() for party in searches}
+    for line in journal:
+        known[line["party"]].append(Outcome(**line))
+    busy: set[int] = set()
+
+    def tell(search: PartySearch, outcome: Outcome) -> None:
+        search.samples += outcome.samples
+        search.tell(outcome.loss, outcome.reason)
+
+    def go_on(search: PartySearch) -> None:
+        while (config := search.ask()) is not None:
+            if not known[search.party]:
+                busy.add(search.party)
+                trainer.submit(search.party, config)
+                return
+            tell(search, known[search.party].popleft())
+        busy.discard(search.party)
+
+    for search in searches.values():
+        go_on(search)
+    while busy:
+        left = None if deadline is None else begun + deadline - clock()
+        if left is not None and left <= 0:
+            break
+        outcome = trainer.next(left)
+        if outcome is not None:
+            journal.add([asdict(outcome)])
+            tell(searches[outcome.party], outcome)
+            go_on(searches[outcome.party])
+    if busy:
+        trainer.abandon()
+    return {
+        party: search.late(deadline or 0.0) if party in busy else search.answer()
+        for party, search in searches.items()
+    }

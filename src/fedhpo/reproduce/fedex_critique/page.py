@@ -1,0 +1,110 @@
+"""The critique's tables: a page in Markdown; beside it the figures in HTML, and the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.reproduce.fedex_critique.claims import NAMES, Rows, judge
+from fedhpo.reproduce.fedex_critique.figures import html
+from fedhpo.reproduce.fedex_critique.settings import (
+    CANDIDATES,
+    GAMMAS,
+    PLAIN,
+    PRETRAIN,
+    REMEDIES,
+    RULES,
+    plain,
+)
+from fedhpo.reproduce.shared import verdicts as _verdicts
+from fedhpo.reproduce.shared.pages import publish
+from fedhpo.reproduce.shared.tables import markdown
+
+if TYPE_CHECKING:
+    from fedhpo.reproduce.fedex_critique.command import Scale
+
+_METRICS = ("accuracy", "kendall", "spearman", "average_precision", "regret")
+
+
+def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, Any]:
+    """Judge, and write fedex-critique.md, .html and .json if there is an `out`; the verdicts come back."""
+    main = Rows([row for row in found["rows"] if row["part"] != "develop"])
+    develop = Rows([row for row in found["rows"] if row["part"] == "develop"])
+    verdicts = judge(main, scale.rounds)
+    page = text(found, scale, main, develop, verdicts)
+    figures = html(found, main, verdicts)
+    found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    return publish("fedex-critique", found, page, out, figures)
+
+
+def text(
+    found: dict[str, Any], scale: Scale, main: Rows, develop: Rows, verdicts: list[_verdicts.Verdict]
+) -> str:
+    """The page in Markdown; means over seeds with standard errors."""
+    parts = [
+        "# FedEx and its critique",
+        "Nakka et al. (2023), Federated hyperparameter optimization through reward-based strategies: "
+        f"challenges and insights. Made by `fedhpo reproduce fedex-critique --scale {found['scale']}`.",
+        f"Run here: {found['setup']}. Means over seeds ± standard errors. A claim holds, or does not, if "
+        "two standard errors say so, seed against seed where settings are compared.",
+    ]
+    if verdicts:
+        parts += ["## Verdicts", _verdicts.table(verdicts)]
+    if main.has(plain("constant", 0.0)):
+        parts += [
+            "## Figure 1: test accuracy by step rule and number of clients",
+            _by(main, "accuracy", [plain(rule, 0.0) for rule in RULES]),
+            f"## Figure 2: test accuracy by discount, B = {main.clients[0]}",
+            markdown(
+                ["step rule", *(f"gamma {gamma:g}" for gamma in GAMMAS)],
+                [
+                    [rule, *(main.mean("accuracy", plain(rule, g), main.clients[0]) for g in GAMMAS)]
+                    for rule in RULES
+                ],
+            ),
+            "## Figures 3 to 5: the final policy against training each arm alone",
+            _settings(main, [plain(rule, 0.0) for rule in RULES]),
+            _truths(found),
+        ]
+    if main.has("adaptive pretrain"):
+        parts += ["## First baseline", _settings(main, [plain("adaptive", 0.0), *PRETRAIN])]
+    if main.has("auto"):
+        parts += ["## Remedies, and all plain settings", _settings(main, [*REMEDIES, *PRETRAIN, *PLAIN])]
+    if develop.has("first"):
+        parts += [
+            "## What `auto()` was chosen from",
+            "On other arms and other seeds than above. The best of these, `then, eliminate 0`, is `auto()`.",
+            _settings(develop, list(CANDIDATES)),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _by(rows: Rows, what: str, settings: list[str]) -> str:
+    table = [[name, *(rows.mean(what, name, clients) for clients in rows.clients)] for name in settings]
+    return markdown(["setting", *(f"B = {clients}" for clients in rows.clients)], table)
+
+
+def _settings(rows: Rows, settings: list[str]) -> str:
+    """Every metric of every setting."""
+    head = ["setting", "B", "accuracy", *NAMES.values(), "regret", "rounds before"]
+    table = [
+        [
+            name,
+            clients,
+            *(rows.mean(what, name, clients) for what in _METRICS),
+            f"{max(rows.values('rounds_before', name, clients).values()):.0f}",
+        ]
+        for clients in rows.clients
+        for name in settings
+        if rows.values("accuracy", name, clients)
+    ]
+    return markdown(head, table)
+
+
+def _truths(found: dict[str, Any]) -> str:
+    lines = [
+        f"B = {one['clients']}: {min(one['values']):.3f} to {max(one['values']):.3f}"
+        for one in found["truth"]
+        if one["arms"] == "plain"
+    ]
+    return f"Accuracy of the arms alone: {'; '.join(lines)} (paper: 0.17 to 0.81)."

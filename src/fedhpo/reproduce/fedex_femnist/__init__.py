@@ -1,0 +1,1 @@
+"""Successive halving over FedEx on FEMNIST (Khodak et al., 2021)."""

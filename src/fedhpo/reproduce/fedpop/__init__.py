@@ -1,0 +1,1 @@
+"""FedPop (Chen et al., 2025)."""

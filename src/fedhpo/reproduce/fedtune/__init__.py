@@ -1,0 +1,1 @@
+"""FedTune (2022): client hyperparameters by profile."""

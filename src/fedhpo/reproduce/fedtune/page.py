@@ -1,0 +1,199 @@
+"""FedTune's tables beside the paper's: a page in Markdown; beside it the curves in HTML, and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedhpo.pages import svg as _svg
+from fedhpo.pages.html import Section
+from fedhpo.reproduce.fedtune.claims import Row, judge, medians
+from fedhpo.reproduce.fedtune.paper import TABLE_1, TABLE_2
+from fedhpo.reproduce.shared import verdicts as _verdicts
+from fedhpo.reproduce.shared.pages import publish, side_by_side, static
+from fedhpo.reproduce.shared.tables import Mean, markdown
+
+
+def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """Judge, and write fedtune.md, .html and .json if there is an `out`; the verdicts come back."""
+    verdicts = judge(found["rows"])
+    page = text(found, verdicts)
+    figures = html(found, verdicts)
+    found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
+    return publish("fedtune", found, page, out, figures)
+
+
+def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
+    """The page in Markdown."""
+    parts = [
+        "# FedTune",
+        "Demystifying hyperparameter optimization in federated learning (FedTune), under review at ICLR "
+        f"2022. Made by `fedhpo reproduce fedtune --scale {found['scale']}`.",
+        f"Test accuracy in percent, mean ± standard error over {found['seeds']} paired seeds. A claim holds, "
+        "or does not, if two standard errors of the paired differences say so. Models, clients and "
+        "simulations are smaller than the paper's unless the scale is `paper`, so that what is "
+        "run here is to be compared with itself. A training that diverged counts as 0, and is told. Each "
+        f"pool has {found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning "
+        "as many in all (at most the whole pool).",
+        markdown(["set", "run here"], list(found["sets"].items())),
+    ]
+    if verdicts:
+        parts += ["## Verdicts", _verdicts.table(verdicts)]
+    for part, title, make in _TABLES:
+        if found["rows"].get(part):
+            parts += [f"## {title}", make(found["rows"][part])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _accuracy(rows: Iterable[Row], **which: Any) -> str:
+    values = [r["accuracy"] for r in rows if all(r[key] == value for key, value in which.items())]
+    found = Mean.of(values)
+    if not found.count:
+        return "–"
+    diverged = values.count(0.0)
+    return (
+        f"{found.value:.2f}"
+        + (f" ± {found.error:.2f}" if found.count > 1 else "")
+        + (f" ({diverged} of {len(values)} diverged)" if diverged else "")
+    )
+
+
+def _distinct(rows: Sequence[Row], key: str) -> list[Any]:
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def _table_1(rows: Sequence[Row]) -> str:
+    lines = []
+    for way in _distinct(rows, "way"):
+        cells = []
+        for name in _distinct(rows, "set"):
+            paper = TABLE_1.get(name, {}).get(way)
+            beside = "" if paper is None else f" / {paper:.2f}"
+            cells.append(_accuracy(rows, way=way, set=name) + beside)
+        lines.append([way, *cells])
+    return markdown(["way", *(f"{name} (here / paper)" for name in _distinct(rows, "set"))], lines)
+
+
+def _table_2(rows: Sequence[Row]) -> str:
+    columns = list(dict.fromkeys((r["batch"], r["quantity"], r["printed"]) for r in rows))
+    lines = []
+    for index in _distinct(rows, "index"):
+        cells = []
+        for batch, _, printed in columns:
+            rates = [r["lr"] for r in rows if (r["index"], r["batch"]) == (index, batch)]
+            mean = float(np.exp(np.mean(np.log(rates))))
+            cells.append(f"{mean:.4f} / {TABLE_2[index, batch, printed]:g}")
+        lines.append([f"{index:g}", *cells])
+    heads = [f"batch {batch}, {quantity} rows (paper: {printed})" for batch, quantity, printed in columns]
+    return markdown(["index", *heads], lines) + "\n\nGeometric means over seeds, here / paper."
+
+
+def _figure_1(rows: Sequence[Row]) -> str:
+    return markdown(list(rows[0]), [list(row.values()) for row in rows]) + (
+        "\n\nLocal trainings that tuning takes, by the number of clients; the server simulates its own."
+    )
+
+
+def _figure_2(rows: Sequence[Row]) -> str:
+    lines = []
+    for index in _distinct(rows, "index"):
+        own = [row for row in rows if row["index"] == index]
+        means = [float(np.mean([row[key] for row in own])) for key in ("tuned", "estimated")]
+        lines.append([f"{index:g}", *(f"{m:.4f}" for m in means), str(Mean.of(r["lost"] for r in own))])
+    return markdown(["index", "tuned lr", "estimated lr", "points lost"], lines)
+
+
+def _figure_5(rows: Sequence[Row]) -> str:
+    lines = []
+    for name in _distinct(rows, "set"):
+        for tuner in _distinct(rows, "tuner"):
+            own = [row for row in rows if row["set"] == name and row["tuner"] == tuner]
+            every = [row["steps"] for row in own]
+            quartiles = np.percentile(every, [25, 50, 75])
+            lines.append(
+                [
+                    name,
+                    tuner,
+                    f"{quartiles[1]:g} ({quartiles[0]:g} to {quartiles[2]:g})",
+                    f"{np.mean(list(medians(rows, name, tuner).values())):.1f}",
+                    f"{np.mean([row['stopped'] for row in own]):.1f}",
+                    f"{np.mean([row['behind_then'] for row in own]):.2f}",
+                ]
+            )
+    columns = [
+        "set",
+        "tuner",
+        "steps to within 0.5 points: median (quartiles) over cells and seeds",
+        "mean over seeds of the median over cells",
+        "steps by the rule of 5 without improvement",
+        "points behind the best then",
+    ]
+    return markdown(columns, lines)
+
+
+def _figure_6(rows: Sequence[Row]) -> str:
+    lines = [
+        [name, skew, *(_accuracy(rows, set=name, skew=skew, way=way) for way in ("global", "fedtune"))]
+        for name in _distinct(rows, "set")
+        for skew in _distinct(rows, "skew")
+    ]
+    return markdown(["set", "skew", "global", "FedTune"], lines)
+
+
+def _figure_7(rows: Sequence[Row]) -> str:
+    lines = [
+        [case, *(_accuracy(rows, case=case, way=way) for way in ("global", "fedtune"))]
+        for case in _distinct(rows, "case")
+    ]
+    return markdown(["case", "global", "FedTune"], lines)
+
+
+def _figure_8(rows: Sequence[Row]) -> str:
+    spaces = {row["cells"]: row["space"] for row in rows}
+    lines = [[count, f"{spaces[count]:,}", _accuracy(rows, cells=count)] for count in sorted(spaces)]
+    return markdown(["cells", "configs in all cells", "accuracy"], lines)
+
+
+_TABLES = (
+    ("table1", "Table 1: accuracy by way of tuning", _table_1),
+    ("table2", "Table 2: best learning rates", _table_2),
+    ("figure1", "Figure 1c: tuning iterations", _figure_1),
+    ("figure2", "Figure 2: learning rates by quadratic regression", _figure_2),
+    ("figure5", "Figure 5: steps of the tuners", _figure_5),
+    ("figure6", "Figure 6: Gaussian and Poisson skew", _figure_6),
+    ("figure7", "Figure 7: natural partition, FedAdagrad", _figure_7),
+    ("figure8", "Figure 8: number of cells", _figure_8),
+)
+
+
+def html(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
+    """Figure 4 (accuracy over rounds) and Figure 5 (points behind the best over steps), a set each."""
+    sections = []
+    for part, title, key, x, y in (
+        ("table1", "Accuracy over rounds", "way", "round", "test accuracy in %"),
+        ("figure5", "Tuners over steps", "tuner", "step", "points behind the best of the pool"),
+    ):
+        rows = found["rows"].get(part) or []
+        kinds = _distinct(rows, key)
+        panels = []
+        for name in _distinct(rows, "set"):
+            own = {k: [_curve(r) for r in rows if r["set"] == name and r[key] == k] for k in kinds}
+            panels.append(_svg.lines(name, {k: _line(c) for k, c in own.items() if c}, kinds, x, y))
+        if panels:
+            sections.append(Section(title, side_by_side(panels, kinds)))
+    return static("FedTune", f"scale {found['scale']}", verdicts, sections)
+
+
+def _curve(row: Row) -> dict[int, float]:
+    if "curve" in row:
+        return {int(x): float(y) for x, y in row["curve"]}
+    return {i + 1: value for i, value in enumerate(row["behind"])}
+
+
+def _line(curves: list[dict[int, float]]) -> list[tuple[float, float, float, float]]:
+    """Mean and spread over seeds (and cells), where all are known."""
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    return [_svg.banded(x, [curve[x] for curve in curves]) for x in shared]

@@ -1,0 +1,1 @@
+"""FLoRA (Zhou et al., 2023)."""

@@ -1,0 +1,1 @@
+"""Kuo et al. (2023): tuning under noisy evaluation."""

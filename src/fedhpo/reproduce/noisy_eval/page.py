@@ -1,0 +1,180 @@
+"""The observations beside our figures: a page in Markdown, the figures in HTML, and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedhpo.pages import svg
+from fedhpo.pages.html import Section
+from fedhpo.reproduce.noisy_eval.advice import misses
+from fedhpo.reproduce.noisy_eval.claims import enough
+from fedhpo.reproduce.noisy_eval.figures import Curves, Dots, Point
+from fedhpo.reproduce.noisy_eval.methods import REMEDIES
+from fedhpo.reproduce.noisy_eval.rules import MARGIN, points
+from fedhpo.reproduce.shared import verdicts as _verdicts
+from fedhpo.reproduce.shared.pages import publish, side_by_side, static
+from fedhpo.reproduce.shared.tables import markdown
+from fedhpo.reproduce.shared.verdicts import Verdict
+
+_TITLE = "Noisy evaluation"
+_PAPER = "Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning"
+_FACTS = ("name", "data", "model", "configs", "rounds", "validation_clients", "failed_configs")
+
+
+def write(
+    found: dict[str, Any],
+    figures: Sequence[Curves | Dots],
+    advice: list[dict[str, Any]],
+    verdicts: list[Verdict],
+    out: Path | None,
+) -> dict[str, Any]:
+    """Write noisy-eval.md, .html and .json if there is an `out`; all of it comes back."""
+    page = markdown_page(found, figures, advice, verdicts)
+    data = found | {
+        "verdicts": [verdict.to_dict() for verdict in verdicts],
+        "plots": [figure.to_dict() for figure in figures],
+        "advice": advice,
+    }
+    return publish("noisy-eval", data, page, out, html_page(found, figures, verdicts))
+
+
+# Markdown
+
+
+def markdown_page(
+    found: Mapping[str, Any],
+    figures: Sequence[Curves | Dots],
+    advice: list[dict[str, Any]],
+    verdicts: list[Verdict],
+) -> str:
+    """Verdicts, then each figure as a table."""
+    facts = [[table[key] for key in _FACTS] for table in found["tables"]]
+    columns = ["table", *(key.replace("_", " ") for key in _FACTS[1:])]
+    parts = [
+        f"# {_TITLE}",
+        f"{_PAPER}. Made by `fedhpo reproduce noisy-eval --scale {found['scale']}` in "
+        f"{found['seconds']:.0f} s; the plots are in the HTML file beside this page.",
+        f"Errors in percent over all validation clients: median (quartiles) of {found['bootstraps']} random "
+        "searches, each of 16 different configs out of the table's, or of "
+        f"{found['seeds']} replays of a method. Budgets are 16 full trainings. Differences in verdicts are "
+        'means ± standard errors in points, search by search; two standard errors decide, "no worse" '
+        f'allows {MARGIN:g} point, "hardly better than random" is less than a tenth of the gain without '
+        "noise. Verdicts are about these tables: searches share their configs.",
+        markdown(columns, facts),
+        "## Observations",
+        _verdicts.table(verdicts),
+    ]
+    for figure in figures:
+        parts += [f"## {figure.heading}", *_described(figure)]
+    if advice:
+        parts += ["## Advice, checked", *_advised(advice)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(figure: Curves | Dots) -> list[str]:
+    """A table for each panel, and what else is to be said."""
+    if isinstance(figure, Dots):
+        rows = [[name, figure.summary[name]] for name in figure.panels]
+        return [markdown(["panel", figure.summary_title], rows)]
+    if not isinstance(figure.points[0].x, str) and len({p.x for p in figure.points}) > 10:
+        shown = _ends(figure)
+    else:
+        shown = [(p.x, str(p.x)) for p in figure.points]
+    columns = list(dict(shown).items())
+    rows = [
+        [table, series, *(_cell(figure, table, series, x) for x, _ in columns)]
+        for table in figure.tables
+        for series in figure.series
+        if figure.of(table, series)
+    ]
+    parts = [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
+    if figure.number == "3":
+        near = ", ".join(f"{enough(figure, table)} on {table}" for table in figure.tables)
+        parts.append(f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100).")
+    if figure.number == "remedies, HB":
+        parts.append(_gains(figure))
+    return parts
+
+
+def _ends(figure: Curves) -> list[tuple[float | str, str]]:
+    """Of a long x-axis, places at a third of it and at its end."""
+    xs = sorted({float(p.x) for p in figure.points})
+    third = min(xs, key=lambda x: abs(x - xs[-1] / 3))
+    return [(x, f"{x:g}") for x in (xs[0], third, xs[-1])]
+
+
+def _cell(figure: Curves, table: str, series: str, x: float | str) -> str:
+    own = [point for point in figure.of(table, series) if point.x == x]
+    return _quartiles(own[0]) if own else "–"
+
+
+def _quartiles(point: Point) -> str:
+    low, middle, high = point.quartiles
+    return f"{middle:.1f} ({low:.1f}–{high:.1f})"
+
+
+def _gains(figure: Curves) -> str:
+    """What each remedy gains, seed by seed."""
+    plain, *others = REMEDIES
+    rows = [
+        [table, p.x, name, gain.signed]
+        for table in figure.tables
+        for name in others
+        for p in figure.of(table, name)
+        for gain in [points(figure.errors(table, plain, p.x), p.errors)]
+    ]
+    return "Gain in points over the paper's evaluation, seed by seed:\n\n" + markdown(
+        ["table", "clients", "remedy", "gain"], rows
+    )
+
+
+def _advised(advice: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        [
+            row["table"],
+            "inf" if row["epsilon"] is None else f"{row['epsilon']:g}",
+            row["clients"],
+            *(row[by]["near"] for by in ("measured", "predicted", "piloted")),
+            *(100 * row[by]["regret"] for by in ("measured", "predicted", "piloted")),
+        ]
+        for row in advice
+    ]
+    columns = ["table", "epsilon", "clients", "near: measured", "predicted", "by a pilot"]
+    return [
+        "The probability that the config ranked first is within 1 point of the best of 16 (`near`), and how "
+        "much worse it is on average (regret, in points): as selection on the table comes to, as predicted "
+        "from all of the table, and as predicted from a pilot of 8 configs after a twentieth of a training.",
+        f"Mean distance of `near` from what was measured: {misses(advice, 'predicted'):.3f} from all of the "
+        f"table, {misses(advice, 'piloted'):.3f} by the pilot.",
+        markdown([*columns, "regret: measured", "predicted ", "by a pilot "], rows),
+    ]
+
+
+# HTML
+
+
+def html_page(found: Mapping[str, Any], figures: Sequence[Curves | Dots], verdicts: list[Verdict]) -> str:
+    """Every figure, static, in one file."""
+    subtitle = (
+        f"{_PAPER}. Medians and quartiles of {found['bootstraps']} searches or {found['seeds']} replays."
+    )
+    return static(_TITLE, subtitle, verdicts, [Section(f.heading, _drawn(f)) for f in figures])
+
+
+def _drawn(figure: Curves | Dots) -> str:
+    """The panels side by side."""
+    if isinstance(figure, Dots):
+        panels = [svg.dots(name, dots, *figure.axes[name]) for name, dots in figure.panels.items()]
+        return side_by_side(panels)
+    panels = []
+    for table in figure.tables:
+        own = {series: figure.of(table, series) for series in figure.series if figure.of(table, series)}
+        if isinstance(figure.points[0].x, str):
+            marks = {s: {str(p.x): p.quartiles for p in line} for s, line in own.items()}
+            panels.append(svg.bars(table, marks, figure.x_title))
+        else:
+            curves = {s: [(float(p.x), *p.quartiles) for p in line] for s, line in own.items()}
+            panels.append(svg.lines(table, curves, figure.series, figure.x_title, log=figure.log))
+    return side_by_side(panels, figure.series)

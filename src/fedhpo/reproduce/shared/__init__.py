@@ -1,0 +1,1 @@
+"""What all reproductions share: runs that resume, pages, tables, verdicts."""

@@ -1,0 +1,112 @@
+"""What reproductions share: each cell is a run of its own, so that the whole can be stopped and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from fedhpo.core.errors import InputError, Terminated, unknown_name
+from fedhpo.run import open_read
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from fedhpo.protocol.federation import Federation
+
+Facts = Mapping[str, Any]
+
+
+class Named(Protocol):
+    """A cell, as far as it matters here."""
+
+    @property
+    def name(self) -> str:
+        """The directory of its run."""
+
+
+Cell = TypeVar("Cell", bound=Named)
+Key = TypeVar("Key")
+
+
+def check_asked(scale: str, scales: Iterable[str], only: Sequence[str], parts: Sequence[str]) -> None:
+    """Refuse a scale or a part that there is not.
+
+    >>> check_asked("huge", ["default", "paper"], [], [])
+    Traceback (most recent call last):
+    ...
+    fedhpo.InputError: unknown scale 'huge'; known: default, paper
+    """
+    if scale not in scales:
+        raise unknown_name("scale", scale, scales)
+    for part in only:
+        if part not in parts:
+            raise unknown_name("part", part, parts)
+
+
+def each(
+    todo: Sequence[Cell],
+    folder: Path,
+    tune: Callable[[Cell], Facts],
+    row: Callable[[Cell, Facts | None], dict[str, Any]],
+    say: Callable[[str], None],
+    shown: Callable[[dict[str, Any]], str],
+) -> list[dict[str, Any]]:
+    """A row of each cell: of the result that its run has, or else after `tune`, which is then said.
+
+    The facts of a cell are None where no trial could be trained.
+    """
+    from fedhpo.search.search import TuningError
+
+    rows = []
+    for done, cell in enumerate(todo):
+        facts: Facts | None = finished(folder / cell.name)
+        kept = facts is not None
+        if not kept:
+            try:
+                facts = tune(cell)
+            except TuningError:
+                facts = None
+            if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
+                raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
+        rows.append(row(cell, facts))
+        if not kept:
+            say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
+    return rows
+
+
+def finished(path: Path) -> dict[str, Any] | None:
+    """The result of a run that is done."""
+    try:
+        with open_read(path) as found:
+            return found.result()
+    except InputError:
+        return None
+
+
+class OneAtATime(Generic[Key]):
+    """The federation that was asked for last: each has worker processes of its own, so there is only one."""
+
+    def __init__(self, make: Callable[[Key], Federation]) -> None:
+        self._make = make
+        self._made: tuple[Key, Federation] | None = None
+
+    def __getitem__(self, key: Key) -> Federation:
+        if self._made is None or self._made[0] != key:
+            self.close()
+            self._made = key, self._make(key)
+        return self._made[1]
+
+    def close(self) -> None:
+        """End its worker processes."""
+        if self._made is not None:
+            self._made[1].close()
+            self._made = None
+
+    def __enter__(self) -> OneAtATime[Key]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""Research: tables and their replay, comparisons of methods, advice about noise."""

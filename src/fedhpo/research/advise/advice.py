@@ -1,0 +1,210 @@
+"""Advice for a study, and a check of it on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.core.streams import stream
+from fedhpo.research.advise.pilot import Pilot, pilot_of_table, run_pilot
+from fedhpo.research.advise.quality import (
+    TOLERANCE,
+    Noise,
+    Quality,
+    biased_regret,
+    measure,
+    predict,
+    standard_error,
+)
+from fedhpo.search.evaluator import Evaluator
+
+if TYPE_CHECKING:
+    from fedhpo.research.tables import CurveTable
+    from fedhpo.study import Study
+
+#: So often what is chosen must be as good as the best for noise to count as low.
+WANTED = 0.9
+#: More clients than these are not looked for.
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was found, and what follows from it."""
+
+    source: str
+    validation_clients: int
+    asked_clients: int
+    epsilon: float | None
+    evaluations: int
+    configs: int
+    spread: float
+    heterogeneity: float
+    standard_error: float
+    quality: Quality
+    enough: int | None
+    enough_available: bool
+    biased_regret: float
+    noisy: bool
+    method: str
+    practices: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, JSON-able."""
+        return asdict(self)
+
+
+def advise(study: Study, *, table: CurveTable | None = None, workers: int | None = None) -> Advice:
+    """Advice for a study: from a table of the like, or from a short pilot of a few of its configs."""
+    pilot = pilot_of_table(table, study.objective) if table is not None else run_pilot(study, workers=workers)
+    evaluator, budget = study.evaluator, study.file.budget
+    privacy = evaluator.privacy
+    if privacy is not None:
+        pilot = pilot.uniform()
+    configs = max(2, (budget.total or 10 * budget.rounds) // budget.rounds)
+    planned = (privacy.evaluations if privacy is not None else None) or configs
+    return advice_of(
+        pilot,
+        evaluator,
+        configs,
+        evaluations=planned,
+        seed=study.file.seed,
+        has_proxy=study.file.proxy is not None,
+    )
+
+
+def advice_of(
+    pilot: Pilot,
+    evaluator: Evaluator,
+    configs: int,
+    *,
+    evaluations: int | None = None,
+    seed: int = 0,
+    has_proxy: bool = False,
+) -> Advice:
+    """What a pilot says of choosing the best of `configs` configs under an evaluator."""
+    epsilon = None if evaluator.privacy is None else evaluator.privacy.epsilon
+    noise = Noise(
+        evaluator.count(pilot.clients), pilot.clients, epsilon, evaluations or configs, evaluator.paired
+    )
+    quality = predict(pilot, noise, configs, stream(seed, "advise"))
+    enough, available = enough_clients(pilot, noise, configs, seed)
+    noisy = quality.near < WANTED
+    proxy = noisy and not available
+    advice = Advice(
+        pilot.source,
+        pilot.clients,
+        noise.clients,
+        epsilon,
+        noise.evaluations,
+        configs,
+        pilot.spread,
+        pilot.heterogeneity,
+        standard_error(pilot, noise),
+        quality,
+        enough,
+        available,
+        biased_regret(pilot),
+        noisy,
+        "proxy" if proxy and has_proxy else "random" if noisy else "hyperband",
+    )
+    advice.practices.extend(_practices(advice, has_proxy))
+    return advice
+
+
+def _practices(advice: Advice, has_proxy: bool) -> list[str]:
+    """The paper's four best practices, with this study's numbers."""
+    q = advice.quality
+    chance = (
+        f"the config ranked first is within {TOLERANCE:g} of the best of {advice.configs} with probability"
+    )
+    if advice.noisy:
+        simple = (
+            f"Use a simple method: {chance} {q.near:.2f}, below {WANTED:g}. Early stopping and models of the "
+            "space would take many decisions on such scores; random search takes one."
+        )
+    else:
+        simple = (
+            f"Any method will do: {chance} {q.near:.2f}. Hyperband and BOHB save rounds by stopping early."
+        )
+    if advice.enough is None:
+        sample = (
+            f"No sample of up to {_MOST:,} clients would be enough: relax epsilon, or plan fewer evaluations."
+        )
+    elif advice.enough_available:
+        asked = "enough" if advice.asked_clients >= advice.enough else "not enough"
+        sample = f"Ask at least {advice.enough} validation clients; {advice.asked_clients} are {asked}."
+    else:
+        sample = (
+            f"About {advice.enough:,} validation clients would be needed; there are "
+            f"{advice.validation_clients:,}."
+        )
+    if advice.biased_regret > TOLERANCE:
+        representative = (
+            "Ask representative clients: if those with better scores replied more often (bias 3), the choice "
+            f"would be worse by {advice.biased_regret:.3f}, however many were asked."
+        )
+    else:
+        representative = (
+            "Biased participation matters little here: even at bias 3 it costs "
+            f"{advice.biased_regret:.3f}. Clients' spread: {advice.spread:.3f}."
+        )
+    if not advice.noisy:
+        proxy = "Proxy data is not needed: the clients' own scores are clear enough."
+    elif has_proxy:
+        proxy = "The study has proxy data: a search there sees no noise, and one config reaches the clients."
+    else:
+        proxy = (
+            "Consider proxy data: public data of the same kind of task, in [proxy], sees none of this noise."
+        )
+    return [simple, sample, representative, proxy]
+
+
+def enough_clients(pilot: Pilot, noise: Noise, configs: int, seed: int) -> tuple[int | None, bool]:
+    """The fewest clients with which selection is near the best often enough, and whether there are so many.
+
+    Where all clients there are would not do, more of the same kind are imagined; None if a million would
+    not do.
+    """
+
+    def good(clients: int) -> bool:
+        population = max(pilot.clients, 20 * clients) if clients > pilot.clients else pilot.clients
+        asked = Noise(clients, population, noise.epsilon, noise.evaluations, noise.paired)
+        return predict(pilot, asked, configs, stream(seed, "enough")).near >= WANTED
+
+    low, high = 0, pilot.clients
+    while not good(high):
+        low, high = high, 2 * high
+        if high > _MOST:
+            return None, False
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return high, high <= pilot.clients
+
+
+def check_advice(
+    table: CurveTable,
+    clients: Sequence[int],
+    *,
+    configs: int = 16,
+    epsilon: float | None = None,
+    pilot: Pilot | None = None,
+    paired: bool = True,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Predicted against measured selection quality on a table, for several numbers of clients.
+
+    The prediction is that of `pilot`, by default all of the table; what is measured is always the table's.
+    """
+    whole = pilot_of_table(table)
+    if epsilon is not None:
+        whole = whole.uniform()
+    rows = []
+    for count in clients:
+        noise = Noise(count, whole.clients, epsilon, configs, paired)
+        predicted = predict(pilot or whole, noise, configs, stream(seed, "predicted", count))
+        measured = measure(whole, noise, configs, stream(seed, "measured", count))
+        rows.append({"clients": count, "predicted": asdict(predicted), "measured": asdict(measured)})
+    return rows

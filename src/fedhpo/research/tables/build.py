@@ -1,0 +1,239 @@
+"""Building a table: all configs trained to the end, scored by every validation client on the way.
+
+The configs train side by side in groups. The run is recorded like any other, so that a build that was
+stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.streams import derive, stream
+from fedhpo.protocol.federation import Floats, Ints, Work
+from fedhpo.research.tables.grid import score_rounds, table_configs
+from fedhpo.research.tables.scoring import RowScoring
+from fedhpo.research.tables.table import CurveTable
+from fedhpo.run import Run
+from fedhpo.run.failures import Failures, warn_of
+from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.run import has_begun, versions
+from fedhpo.search.search import TuningError
+from fedhpo.space.config import Config
+from fedhpo.study import Study
+
+#: How alike validation clients are made: the paper's three settings.
+HETEROGENEITY = (0.0, 0.5, 1.0)
+#: Configs that train side by side: at most so many, and fewer where their models would fill the memory.
+_SIDE_BY_SIDE, _BYTES = 32, 1_000_000_000
+_COMMIT_EVERY = 1.0
+_LARGEST = float(np.finfo(np.float16).max)
+
+#: Told after every round and scoring: rounds trained, rounds in all.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that decides what the table will hold."""
+
+    study: Study
+    configs: Sequence[Config]
+    rounds: Sequence[int]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "study": self.study.to_dict(),
+            "configs": [config.to_dict() for config in self.configs],
+            "rounds": list(self.rounds),
+            "heterogeneity": list(HETEROGENEITY),
+        }
+
+
+def build_table(
+    study: Study,
+    configs: int = 128,
+    *,
+    run: str | Path,
+    unit: int | None = None,
+    every: int | None = None,
+    workers: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> CurveTable:
+    """Train `configs` configs of the study's space to the end, and keep what every client said of them.
+
+    Parameters
+    ----------
+    study
+        Its data, model, space, budget (`rounds`, `cohort`) and seed. Clients are split into pools, one
+        that trains and one that validates, and updates are averaged with uniform weights.
+    run
+        The directory of the build's run; called again, the build goes on there.
+    unit, every
+        The first round at which configs are scored, and how often after that, see `score_rounds`.
+    """
+    study = table_study(study)
+    budget = study.file.budget
+    plan = _Plan(study, table_configs(study.space, configs), score_rounds(budget.rounds, unit, every))
+    data = study.load_data()
+    scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
+    if not has_begun(run):
+        with study.federation(0, data=scoring.data) as federation:
+            federation.preflight(plan.configs[0], study.objective.metric)
+    with (
+        study.federation(workers, data=scoring.data) as federation,
+        Run.create_or_open(
+            run,
+            plan.to_dict(),
+            "table",
+            1,
+            study.text,
+            fingerprint=federation.fingerprint(study.space.default().model),
+        ) as held,
+    ):
+        failures = Failures(warn_of)
+        recorded = RecordedFederation(
+            federation,
+            held.record,
+            held.ledger,
+            commit_every=_COMMIT_EVERY,
+            on_event=lambda event: failures.take(event.items, replayed=event.replayed),
+        )
+        curves = _Curves(plan, scoring, recorded, progress)
+        curves.record()
+        if not curves.trained.any():
+            raise TuningError(f"no config of the table could be trained; the first: {failures.first}")
+        seconds = held.record.active_seconds
+        recorded.checkpoint()
+        held.finish({"configs": configs, "rounds": list(plan.rounds), "seconds": round(seconds, 1)})
+    return CurveTable(
+        name=study.name,
+        study_tables={**study.to_dict(), "name": study.name},
+        configs=tuple(plan.configs),
+        rounds=np.array(plan.rounds, np.int64),
+        heterogeneity=HETEROGENEITY,
+        train_sizes=data.train.sizes,
+        validation_sizes=data.validation.sizes,
+        trained=curves.trained,
+        parameters=curves.parameters,
+        wrong=curves.wrong,
+        counted=scoring.counted,
+        loss=np.minimum(np.nan_to_num(curves.loss, nan=_LARGEST), _LARGEST).astype(np.float16),
+        recipe={"seed": study.file.seed, "versions": versions(), "wall_seconds": round(seconds, 1)},
+    )
+
+
+def table_study(study: Study) -> Study:
+    """The study with uniform training weights, and with validation clients that do not train.
+
+    >>> study = Study.from_dict({
+    ...     "data": {"name": "digits"}, "model": {"name": "mlp"},
+    ...     "space": {"client": {"lr": {"low": 0.1, "high": 1.0}}}, "budget": {"rounds": 9},
+    ... })
+    >>> table_study(study).file.server.weighting
+    'uniform'
+    """
+    given = dict(study.given)
+    if study.file.proxy is not None:
+        raise InputError("proxy: a table is built from one data set: leave the section out")
+    if study.given["data"].get("redeal"):
+        raise InputError("data.redeal: a table holds several heterogeneities: leave the key out")
+    if dict(given.get("server", {})).get("weighting", "uniform") != "uniform":
+        raise InputError(
+            "server.weighting = 'size': a table is trained with uniform weights, so that it also serves "
+            "private evaluation: leave the key out"
+        )
+    given["server"] = {**given.get("server", {}), "weighting": "uniform"}
+    if ":" not in study.file.data.name and study.file.data.split is None:
+        given["data"] = {**given["data"], "split": {"kind": "pools", "validation": 0.2, "test": 0}}
+    return Study.from_dict(given, text=study.text, path=study.path)
+
+
+class _Curves:
+    """The arrays of a table while they fill."""
+
+    def __init__(
+        self, plan: _Plan, scoring: RowScoring, recorded: RecordedFederation, progress: Progress
+    ) -> None:
+        self._plan, self._scoring, self._recorded, self._progress = plan, scoring, recorded, progress
+        count, ends = len(plan.configs), len(plan.rounds)
+        shape = (len(HETEROGENEITY), count, ends, scoring.counted.shape[1])
+        self.wrong: Ints = np.zeros(shape, np.int64)
+        self.loss: Floats = np.zeros(shape)
+        self.trained: Ints = np.zeros(count, np.int64)
+        self.parameters: Ints = np.zeros(count, np.int64)
+        self._done = 0
+
+    def record(self) -> None:
+        """Group by group, as many configs as their models leave room for."""
+        begin = 0
+        while begin < len(self._plan.configs):
+            begin = self._group(begin)
+
+    def _group(self, begin: int) -> int:
+        """Train one group to the end and score it; the next group begins at what is returned."""
+        seed, configs = self._plan.study.file.seed, self._plan.configs
+        self._recorded.start(begin, configs[begin].model, derive(seed, "trial", begin))
+        # Weights, the server's memory, a new model, and an update under way. Never the machine's own
+        # memory: groups, which may be computed together, must not depend on it.
+        room = _BYTES // (16 * self._size(begin))
+        group = range(begin, min(begin + max(1, min(room, _SIDE_BY_SIDE)), len(configs)))
+        for trial in group[1:]:
+            self._recorded.start(trial, configs[trial].model, derive(seed, "trial", trial))
+        alive = list(group)
+        for place, end in enumerate(self._plan.rounds):
+            while alive and self.trained[alive[0]] < end:
+                alive = self._round(alive)
+            self._score(place, group)
+        for trial in group:
+            self.parameters[trial] = self._size(trial)
+            self._recorded.stop(trial)
+        return group.stop
+
+    def _size(self, trial: int) -> int:
+        """Numbers in a trial's model; a decision, because a resumed build does not have the trial at hand."""
+        weights = self._recorded.inner.state
+        return int(self._recorded.decide("size", trial, lambda: len(weights(trial).arrays["weights"])))
+
+    def _round(self, alive: list[int]) -> list[int]:
+        """One round of each; those whose updates are not finite stay as they are from here on."""
+        budget, seed = self._plan.study.file.budget, self._plan.study.file.seed
+        clients = self._recorded.train_clients
+        work = []
+        for trial in alive:
+            rng = stream(seed, "round", trial, int(self.trained[trial]))
+            cohort = [int(c) for c in rng.choice(clients, budget.cohort, replace=False)]
+            config = self._plan.configs[trial]
+            work.append(Work(trial, cohort, config.client, config.server, scores=()))
+        left = []
+        for trial, report in zip(alive, self._recorded.round(work), strict=True):
+            if report.applied:
+                self.trained[trial] = report.round
+                left.append(trial)
+        self._done += len(work)
+        self._progress(self._done, len(self._plan.configs) * self._plan.rounds[-1])
+        return left
+
+    def _score(self, place: int, group: range) -> None:
+        """What every client says of each of these configs. Only that is recorded, not each row's score."""
+
+        def scored() -> Mapping[str, str]:
+            wrong, loss = self._scoring.score(self._recorded.inner, group)
+            return {"wrong": _text(wrong.astype("<u4")), "loss": _text(loss.astype("<f4"))}
+
+        found = self._recorded.decide("scores", [place, group.start, group.stop], scored)
+        shape = (len(group), *self.wrong.shape[:1], self.wrong.shape[3])
+        for name, kind, into in (("wrong", "<u4", self.wrong), ("loss", "<f4", self.loss)):
+            values = np.frombuffer(base64.b64decode(found[name]), kind).reshape(shape)
+            into[:, group.start : group.stop, place] = np.moveaxis(values, 0, 1)
+
+
+def _text(values: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()

@@ -1,0 +1,521 @@
+"""A federation whose calls are recorded, so that a run can be resumed by making them again.
+
+A method talks to it as to any federation. As long as there are recorded events, each call is checked
+against the record and answered from it. Up to the last checkpoint nothing else happens. From there on
+the trials are brought back from their files, and what was recorded later is run once more, compared
+with the record and not charged again. After that, calls are new: run, recorded, then answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedhpo.core.canonical import canonical
+from fedhpo.core.run_errors import DamageError, RunError
+from fedhpo.protocol.federation import (
+    REPEATABLE,
+    Answer,
+    Cost,
+    Federation,
+    Ints,
+    Query,
+    RoundReport,
+    Scores,
+    SplitName,
+    TrialError,
+    TrialState,
+    Work,
+)
+from fedhpo.run.checkpoints import Checkpoints
+from fedhpo.run.codec import Items, as_unpacked, pack, unpack
+from fedhpo.run.ledger import Ledger
+from fedhpo.run.record import Event, Record, StateFile
+
+# Before anything was measured: a modest disk.
+_SECONDS_PER_FILE, _SECONDS_PER_BYTE = 0.005, 1e-8
+# Longer lists of clients go into a call as a digest; the result names the clients anyway.
+_MANY = 256
+# Calls that give the same result when they are made again; others are on disk before they are answered.
+# Where rounds end in an order of their own, another order is as good if the crash took all that followed.
+_REPEATED = ("round", "evaluate", "done", "decide ready")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `on_event` is told: the event, what it brought, and whether it came from the record."""
+
+    number: int
+    kind: str
+    items: Sequence[Any]
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What a decision came to, and what it took to come to it."""
+
+    value: Any
+    cost: Cost
+
+
+class RecordedFederation(Federation):
+    """`inner`, with every call recorded; trials that `inner` still holds from before are stopped.
+
+    Checkpoints are written as the run goes, only of trials that changed, and so rarely that they take
+    at most `checkpoint_share` of the run's time. Where `inner` cannot repeat itself, the trials are
+    written with every event instead. A trial that is trained through `submit` is copied in memory
+    first, so that a checkpoint can be written while its round is under way.
+
+    With `commit_every` rounds and evaluations of that many seconds share one transaction, where `inner`
+    can repeat itself: a crash then costs these seconds, which are run again, and short rounds need not
+    wait for the disk each time.
+
+    `on_event` is called after each event, recorded or new, when all of it is on disk: an exception
+    raised there stops the run cleanly.
+    """
+
+    def __init__(
+        self,
+        inner: Federation,
+        record: Record,
+        ledger: Ledger,
+        *,
+        on_event: Callable[[Progress], None] | None = None,
+        checkpoint_share: float = 0.05,
+        commit_every: float = 0.0,
+    ) -> None:
+        self.inner, self.record, self.ledger = inner, record, ledger
+        self.on_event, self.checkpoint_share = on_event, checkpoint_share
+        self.commit_every = commit_every
+        self.capabilities = inner.capabilities
+        self.train_clients = inner.train_clients
+        self.validation_clients = inner.validation_clients
+        self.test_clients = inner.test_clients
+        self._repeatable = record.repeatable = REPEATABLE in inner.capabilities
+        self._checkpoints = Checkpoints(record.directory / "checkpoints")
+        self._files = record.files()
+        # Files of where the search ended: a larger total goes on from these.
+        self._pinned = {name for _, name, *_ in (record.get("searched") or {}).get("files", [])}
+        self._joined = False  # whether `inner` stands where the method stands
+        self._in_one_piece = False  # whether what is being done must not be cut by a checkpoint
+        self._whole = True  # False once a call was interrupted: the trials may then be anywhere
+        self._trials: set[int] = set()
+        self._changed: set[int] = set()  # since their file was written
+        self._submitted: dict[int, Work] = {}
+        self._held: dict[int, TrialState] = {}  # as they were before the round under way
+        self._sizes: dict[int, int] = {}
+        self._mark = self._committed = time.monotonic()
+        if record.get("federation") is None:
+            record.set(federation=inner.describe(), repeatable=self._repeatable)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded events lie ahead."""
+        return self.record.position < self.record.last
+
+    # The protocol
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        """A fresh model."""
+
+        def apply() -> None:
+            self._trials.add(trial)
+            self._changed.add(trial)
+
+        call = {"trial": trial, "model": dict(model), "seed": seed}
+        self._tell("start", call, lambda: self.inner.start(trial, model, seed), apply)
+
+    def fork(self, source: int, target: int) -> None:
+        """Make `target` a copy of `source`."""
+
+        def apply() -> None:
+            self._trials.add(target)
+            self._changed.add(target)
+
+        self._tell(
+            "fork", {"source": source, "target": target}, lambda: self.inner.fork(source, target), apply
+        )
+
+    def stop(self, trial: int) -> None:
+        """Free the trial."""
+
+        def apply() -> None:
+            self._trials.discard(trial)
+            self._changed.discard(trial)
+            self._submitted.pop(trial, None)
+            self._held.pop(trial, None)
+
+        self._tell("stop", {"trial": trial}, lambda: self.inner.stop(trial), apply)
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        """Bring a trial back; the record holds a digest of the state, not the state."""
+
+        def apply() -> None:
+            self._trials.add(trial)
+            self._changed.add(trial)
+
+        call = {"trial": trial, "state": _state_digest(state)}
+        self._tell("restore", call, lambda: self.inner.restore(trial, state), apply)
+
+    def submit(self, work: Work) -> None:
+        """Begin a round."""
+
+        def run() -> None:
+            held = _copy(self.inner.state(work.trial)) if work.trial in self._changed else None
+            self.inner.submit(work)
+            if held is not None:
+                self._held[work.trial] = held
+
+        def apply() -> None:
+            self._submitted[work.trial] = work
+
+        self._tell("submit", _work_call(work), run, apply)
+
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        """The report of a round that has ended; on replay they end in the recorded order."""
+
+        def run(recorded: list[Any] | None) -> list[RoundReport]:
+            return [self.inner.next_done(recorded[0].trial if recorded else trial)]
+
+        def apply(items: list[Any]) -> None:
+            done = items[0].trial
+            self._submitted.pop(done, None)
+            self._held.pop(done, None)
+            self._changed.add(done)
+
+        report: RoundReport = self._ask("done", {"trial": trial}, run, apply)[0]
+        return report
+
+    def ready(self) -> list[int]:
+        """Trials whose round has ended; recorded, as it hangs on how fast they were."""
+        found: list[int] = self.decide("ready", sorted(self._submitted), self.inner.ready)
+        return found
+
+    def round(self, work: Sequence[Work]) -> list[RoundReport]:
+        """One round of each of several trials: one event."""
+
+        def apply(items: list[Any]) -> None:
+            self._changed.update(report.trial for report in items)
+
+        return self._ask(
+            "round", {"work": [_work_call(w) for w in work]}, lambda _: self.inner.round(work), apply
+        )
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        """Scores without training."""
+        call = {"trials": list(trials), "clients": _clients_call(clients), "split": split}
+        return self._ask("evaluate", call, lambda _: self.inner.evaluate(trials, clients, split))
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        """Work at the clients that is not a round."""
+        call = {"name": task.name, "task": task.to_dict(), "clients": _clients_call(clients)}
+        return self._ask("query", call, lambda _: self.inner.query(task, clients))
+
+    def state(self, trial: int) -> TrialState:
+        """The trial's state now; not to be had of the past, while recorded events are served."""
+        if self.record.position < self.record.checkpoint:
+            raise RunError(
+                f"the state of trial {trial} at event {self.record.position} is gone: "
+                f"the run is resumed from event {self.record.checkpoint}"
+            )
+        self._join()
+        return self.inner.state(trial)
+
+    def describe(self) -> dict[str, Any]:
+        """The facts of `inner`."""
+        return self.inner.describe()
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """That of `inner`."""
+        return self.inner.fingerprint(model)
+
+    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
+        """Those of `inner`."""
+        return self.inner.distances(clients, seed)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        """The trials started and not stopped."""
+        return sorted(self._trials)
+
+    def close(self) -> None:
+        """Close `inner`; the record belongs to the run."""
+        self.inner.close()
+
+    # Decisions
+
+    def decide(self, kind: str, key: Any, compute: Callable[[], Any], *, epsilon: float = 0.0) -> Any:
+        """What `compute` returns, JSON-able: computed once, then served from the record for ever.
+
+        A `compute` that asks clients returns it as `Charged`, with what that cost. `key` is what the decision
+        was asked with, and must be the same on replay. `compute` is then not called: it must not draw from a
+        generator that is used again later, but from one of its own. A private release states its `epsilon`:
+        it is charged, on disk, before `compute` draws anything, and is refused with a `BudgetError` if the
+        budget does not hold it.
+        """
+        kind, call = f"decide {kind}", canonical(key)
+        event = self.record.expect(kind, call)
+        if event is None:
+            self._join()
+            if epsilon:
+                self.ledger.require(epsilon=epsilon)
+                number = self.record.append(kind, call, epsilon=epsilon)
+                event = Event(number, kind, call, None, epsilon=epsilon)
+            else:
+                value, cost = _charged(compute())
+                self._append(kind, call, value, cost)
+                return self._told(kind, [json.loads(value)], replayed=False)[0]
+            replayed = False
+        else:
+            replayed = True
+        self.ledger.charge(event.cost, seconds=event.seconds, epsilon=event.epsilon)
+        found = event.result
+        if found is None:  # charged, but never drawn
+            found, cost = _charged(compute())
+            self.ledger.charge(cost)
+            self.record.settle(event.number, found, cost)
+        return self._told(kind, [json.loads(found)], replayed=replayed)[0]
+
+    # Checkpoints
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """No checkpoint in here, where rounds can be repeated: who is stopped in it does all of it again."""
+        self._in_one_piece = True
+        try:
+            yield
+        finally:
+            self._in_one_piece = False
+        self._checkpoint_if_due()
+
+    def _checkpoint_if_due(self) -> None:
+        if self._repeatable and self._joined and not self._in_one_piece and self._due():
+            self.checkpoint()
+
+    def checkpoint(self) -> bool:
+        """Write all trials that changed, so that a resumed run goes on from here.
+
+        Returns whether it does; not so in the middle of a replay, or after an interrupted call.
+        """
+        if self.record.position < self.record.checkpoint or not self._joined or not self._whole:
+            return False
+        self.record.flush()
+        files = self._write(self.record.position)
+        self.record.move_checkpoint(self.record.position, files)
+        self._settle_files(files)
+        return True
+
+    def note_searched(self) -> None:
+        """Keep where the search ended and how its trials stood, so that it can go on from there later."""
+        record = self.record
+        known = record.get("searched")
+        if known is not None and known["event"] == record.position:
+            return
+        if record.checkpoint < record.position:
+            self._join()
+            self.checkpoint()
+        if record.checkpoint == record.position:
+            self._pinned = {file.name for file in self._files.values()}
+            files = [[trial, *astuple(file)] for trial, file in self._files.items()]
+            record.set(searched={"event": record.position, "files": files})
+
+    def _write(self, event: int) -> dict[int, StateFile]:
+        """The files of all trials, those that changed written anew."""
+        begun, size = time.monotonic(), 0
+        files = {trial: file for trial, file in self._files.items() if trial in self._trials}
+        for trial in sorted(self._changed):
+            state = self._held.get(trial) or self.inner.state(trial)
+            files[trial] = self._checkpoints.write(trial, event, state)
+            self._sizes[trial] = files[trial].bytes
+            size += files[trial].bytes
+        self.record.charge_checkpoint(time.monotonic() - begun, size)
+        return files
+
+    def _settle_files(self, files: dict[int, StateFile]) -> None:
+        """The record names these now: delete the others."""
+        superseded = {file.name for file in self._files.values()} - {file.name for file in files.values()}
+        self._checkpoints.delete(superseded - self._pinned)
+        self._files = files
+        for trial in self._changed:
+            self._held.pop(trial, None)
+        self._changed.clear()
+
+    def _due(self) -> bool:
+        """Whether checkpoints so far and the next one stay within their share of the run's time."""
+        if not self._changed:
+            return False
+        for trial in self._changed - self._sizes.keys():
+            state = self._held.get(trial) or self.inner.state(trial)
+            self._sizes[trial] = sum(array.nbytes for array in state.arrays.values())
+        size = sum(self._sizes[trial] for trial in self._changed)
+        spent, written = self.record.checkpoint_seconds, self.record.checkpoint_bytes
+        if written:
+            predicted = size * spent / written
+        else:
+            predicted = _SECONDS_PER_FILE * len(self._changed) + _SECONDS_PER_BYTE * size
+        return spent + predicted <= self.checkpoint_share * self.record.active_seconds
+
+    # Events
+
+    def _tell(self, kind: str, call: Any, run: Callable[[], None], apply: Callable[[], None]) -> None:
+        """A call without a result: it may wait for the next one that has one, see `Record.append`."""
+        encoded = canonical(call)
+        event = self.record.expect(kind, encoded)
+        if event is None or event.number > self.record.checkpoint:
+            self._join()
+            with self._uninterrupted():
+                run()
+        apply()
+        if event is None:
+            self.record.append(kind, encoded, commit=False)
+        self._told(kind, [], replayed=event is not None)
+
+    def _ask(
+        self,
+        kind: str,
+        call: Any,
+        run: Callable[[list[Any] | None], Items],
+        apply: Callable[[list[Any]], None] = lambda _: None,
+    ) -> list[Any]:
+        """A call with a result: served from the record, run again and compared, or run and recorded."""
+        encoded = canonical(call)
+        event = self.record.expect(kind, encoded)
+        recorded = None if event is None else self._items(event)
+        if event is not None and recorded is not None and event.number <= self.record.checkpoint:
+            apply(recorded)
+            self.ledger.charge(event.cost, seconds=event.seconds)
+            return self._told(kind, recorded, replayed=True)
+        self._join()
+        with self._uninterrupted():
+            live = run(recorded)
+            payload = pack(live)
+            items = as_unpacked(live, payload)
+            apply(items if recorded is None else recorded)
+            if event is None:
+                self._append(kind, encoded, payload, sum((item.cost for item in items), Cost()))
+        if event is not None and recorded is not None:
+            if payload != event.result:
+                self._does_not_repeat(event)
+            self.ledger.charge(event.cost, seconds=event.seconds)
+            items = recorded
+        self._checkpoint_if_due()
+        return self._told(kind, items, replayed=event is not None)
+
+    def _append(self, kind: str, call: bytes, result: bytes, cost: Cost) -> None:
+        """Record a new event and charge it."""
+        now = time.monotonic()
+        seconds, self._mark = now - self._mark, now
+        self.ledger.charge(cost, seconds=seconds)
+        if self._repeatable and kind in _REPEATED and now - self._committed < self.commit_every:
+            self.record.append(kind, call, result, cost, seconds=seconds, commit=False)
+            return
+        self._committed = now
+        # What has not changed is on disk already. What cannot be repeated must be there with the event.
+        reached, files = not (self._changed and self._repeatable), None
+        if reached and (self._changed or self._files.keys() != self._trials):
+            files = self._write(self.record.last + 1)
+        self.record.append(kind, call, result, cost, seconds=seconds, files=files, reached=reached)
+        if files is not None:
+            self._settle_files(files)
+
+    def _items(self, event: Event) -> list[Any]:
+        try:
+            return unpack(event.result or b"")
+        except Exception as error:
+            raise DamageError(self.record.path, f"event {event.number}: {error}") from error
+
+    def _told(self, kind: str, items: list[Any], *, replayed: bool) -> list[Any]:
+        if self.on_event is not None:
+            self.on_event(Progress(self.record.position, kind, items, replayed))
+        return items
+
+    def _join(self) -> None:
+        """Bring `inner` to where the method stands: at the last checkpoint, or at the very beginning."""
+        if self._joined:
+            return
+        with self._uninterrupted():
+            for trial in list(self.inner.trials):
+                self._discard(trial)
+            if self.record.checkpoint:
+                if self._files.keys() != self._trials:
+                    raise DamageError(
+                        self.record.path,
+                        f"its checkpoint holds the trials {sorted(self._files)}, at event "
+                        f"{self.record.checkpoint} there are {self.trials}",
+                    )
+                for trial in self.trials:
+                    self.inner.restore(trial, self._checkpoints.read(self._files[trial]))
+                for work in self._submitted.values():
+                    self.inner.submit(work)
+                self._changed.clear()
+        self._joined = True
+        self._mark = time.monotonic()
+
+    def _discard(self, trial: int) -> None:
+        """Stop a trial that `inner` holds from before, and wait for its round if one is under way."""
+        try:
+            self.inner.stop(trial)
+        except TrialError:
+            self.inner.next_done(trial)
+            self.inner.stop(trial)
+
+    def _does_not_repeat(self, event: Event) -> None:
+        if self.record.get("repeats", True):
+            self.record.set(repeats=False)
+            warnings.warn(
+                f"event {event.number} ({event.kind}), run again, gave another result than is recorded, as "
+                "on another kind of CPU: the run goes on with what is recorded, not the same bit for bit",
+                stacklevel=4,
+            )
+
+    @contextmanager
+    def _uninterrupted(self) -> Iterator[None]:
+        """After an exception in here nobody knows where the trials stand: no checkpoint of that."""
+        try:
+            yield
+        except BaseException:
+            self._whole = False
+            raise
+
+
+def _charged(computed: Any) -> tuple[bytes, Cost]:
+    """A decision as it goes into the record, and its cost."""
+    if isinstance(computed, Charged):
+        return canonical(computed.value), computed.cost
+    return canonical(computed), Cost()
+
+
+def _work_call(work: Work) -> dict[str, Any]:
+    return {**work.to_dict(), "cohort": _clients_call(work.cohort)}
+
+
+def _clients_call(clients: Sequence[int] | Ints) -> Any:
+    """The clients as they go into a call: a list, or for many their number and a digest."""
+    if len(clients) <= _MANY:
+        return [int(client) for client in clients]
+    array = np.asarray(clients, dtype="<i8")
+    return {"count": len(array), "digest": hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()}
+
+
+def _state_digest(state: TrialState) -> str:
+    digest = hashlib.blake2b(canonical(state.facts), digest_size=16)
+    for name in sorted(state.arrays):
+        array = np.ascontiguousarray(state.arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _copy(state: TrialState) -> TrialState:
+    return TrialState({name: array.copy() for name, array in state.arrays.items()}, dict(state.facts))

@@ -1,0 +1,1 @@
+"""Search: what a method works with: trials, evaluations, selection."""

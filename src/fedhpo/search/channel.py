@@ -1,0 +1,78 @@
+"""What stands between clients' scores and the method: open, or private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedhpo.protocol.federation import RoundReport, Scores
+from fedhpo.protocol.objective import Score
+from fedhpo.search.evaluator import Evaluator
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search, Trial
+
+
+class Channel(Protocol):
+    """Everything that a search gets to know of scores comes through here."""
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """A fresh score of each trial, and what each client said where that may be known.
+
+        `number` counts the search's evaluations.
+        """
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """The best `count` trials of a rung."""
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """Let the policies of trials learn from the rounds that these had."""
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """For result.json: how scores were kept private; None where they were not."""
+
+
+class OpenChannel:
+    """Scores as the clients say them, recorded client by client."""
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """The objective over the clients that were drawn."""
+        federation = search.federation
+        population = len(federation.validation_clients)
+        asked = search.evaluator.ask(federation, [t.number for t in trials], search.seed, "evaluate", number)
+        return [
+            (search.objective.observe(scores, trial.round, population), scores)
+            for trial, scores in zip(trials, asked, strict=True)
+        ]
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """By the scores that the evaluator compares them by."""
+        return best_first(rung, search.evaluator)[:count]
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """From what each client said."""
+        for trial, report in rounds:
+            trial.policy.learn(report)
+
+    def to_dict(self) -> None:
+        """Not private."""
+        return
+
+
+def rank_values(trials: Sequence[Trial], evaluator: Evaluator) -> list[float]:
+    """What each trial is compared with the others by, less being better; infinite for what failed."""
+    able = [trial for trial in trials if math.isfinite(trial.rank_value)]
+    compared = evaluator.compared([trial.scores for trial in able])
+    found = {trial: score.rank_value for trial, score in zip(able, compared, strict=True)}
+    return [found.get(trial, math.inf) for trial in trials]
+
+
+def best_first(trials: Sequence[Trial], evaluator: Evaluator) -> list[Trial]:
+    """Trials by the scores that the evaluator compares them by, ties to the earlier trial."""
+    values = zip(rank_values(trials, evaluator), trials, strict=True)
+    return [trial for _, trial in sorted(values, key=lambda pair: (pair[0], pair[1].number))]

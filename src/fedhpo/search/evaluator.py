@@ -1,0 +1,194 @@
+"""Which clients a score comes from, and by which of their scores trials are compared."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.core.streams import stream
+from fedhpo.privacy.privacy import Privacy
+from fedhpo.protocol.federation import Federation, Floats, Ints, Scores
+from fedhpo.protocol.objective import Score
+
+#: Of a score's weight with `average = "recent"`, as a share of the rounds behind the latest score.
+HALF_LIFE = 0.25
+
+#: Added to an accuracy, so that a client that gets nothing right may still take part.
+_LEAST = 1e-4
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """How a score is observed: at which clients, from how many evaluations, with which privacy.
+
+    `clients` is a number of validation clients, a share of them in (0, 1), or None for all; they are drawn
+    anew, without replacement, for every evaluation. `paired` asks the same clients about all trials of
+    an evaluation, otherwise each trial has its own draw. Trials are compared by their latest scores
+    (`average = "last"`), or by weighted means of their scores at the rounds that all of them were scored at
+    (`average = "recent"`), where a score of a quarter of the rounds ago counts half; see `compared`.
+
+    `bias` is for simulation: a client takes part with a probability proportional to
+    `(accuracy + 0.0001)^bias`, its accuracy being that of the model under evaluation, as where better
+    devices reply more often. All clients are scored to know it, and are charged. The standard error is then
+    what a server that knows nothing of the bias would compute: it covers the spread, not the bias.
+
+    `privacy` lets only paid, noisy values out; see `Privacy`.
+
+    `personalised` asks at the end, for the report only, what the best model is worth after it was fine-tuned
+    at each client with the tuned client hyperparameters; see `fedhpo.search.personal`.
+    """
+
+    clients: int | float | None = None
+    paired: bool = True
+    average: Literal["last", "recent"] = "last"
+    bias: float = 0.0
+    privacy: Privacy | None = None
+    personalised: bool = False
+
+    def __post_init__(self) -> None:
+        if str(self.average) == "mean":
+            raise InputError(
+                "average = 'mean' is gone: it compared trials by means over different rounds. "
+                "Use 'recent', which compares them at equal rounds, or 'last'"
+            )
+        check_settings(self)
+        wanted = self.clients
+        if wanted is not None:
+            if isinstance(wanted, bool) or not isinstance(wanted, int | float) or not wanted > 0:
+                raise InputError(f"evaluation clients must be a number or a share of clients, not {wanted!r}")
+            if isinstance(wanted, float) and wanted > 1:
+                raise InputError(f"evaluation clients, as a share, must lie in (0, 1], not {wanted!r}")
+        if self.average not in ("last", "recent"):
+            raise unknown_name("average", self.average, ["last", "recent"])
+        if not 0 <= self.bias < math.inf:
+            raise InputError(f"bias must be a number of at least 0, not {self.bias!r}")
+        if self.bias and wanted is None:
+            raise InputError(f"bias = {self.bias:g} needs clients: where all are asked, nobody is drawn")
+        if self.privacy is not None:
+            self._check_privacy(self.privacy)
+
+    def _check_privacy(self, privacy: Privacy) -> None:
+        if self.average == "recent" and not privacy.releases_values:
+            raise InputError(
+                f"average = 'recent' needs values, and mechanism = {privacy.mechanism!r} releases none: "
+                "use mechanism = 'laplace'"
+            )
+        if self.personalised:
+            raise InputError("personalised scores are not private: they cannot go with privacy")
+        if self.bias and privacy.release == "exact":
+            raise InputError("bias is for simulation; it cannot go with release = 'exact'")
+
+    def count(self, population: int) -> int:
+        """How many of `population` clients are asked.
+
+        >>> Evaluator(clients=0.25).count(10), Evaluator().count(10)
+        (2, 10)
+        """
+        if self.clients is None:
+            return population
+        wanted = self.clients if isinstance(self.clients, int) else max(1, round(self.clients * population))
+        if wanted > population:
+            raise InputError(f"evaluation asks for {wanted} clients; only {population} hold validation data")
+        return wanted
+
+    def draw(
+        self, validation_clients: Ints, rng: np.random.Generator, accuracy: Floats | None = None
+    ) -> Ints:
+        """The clients of one evaluation, in ascending order; a biased draw needs everybody's accuracy.
+
+        >>> Evaluator(clients=0.5).draw(np.arange(4), np.random.default_rng(0))
+        array([2, 3])
+        """
+        if self.clients is None:
+            return validation_clients
+        count = self.count(len(validation_clients))
+        if not self.bias:
+            return np.sort(rng.choice(validation_clients, count, replace=False))
+        if accuracy is None:
+            raise InputError("a biased draw needs the accuracy of every validation client")
+        # One client after the other, in proportion to weight, is the order in which clocks of these rates
+        # ring. With the same clocks for all trials a biased draw is still paired.
+        weights = (np.nan_to_num(accuracy) + _LEAST) ** self.bias
+        clocks = rng.exponential(size=len(validation_clients)) / weights
+        return np.sort(validation_clients[np.argsort(clocks, kind="stable")[:count]])
+
+    def ask(
+        self, federation: Federation, trials: Sequence[int], seed: int, *purpose: int | str
+    ) -> list[Scores]:
+        """The scores of each trial at the clients that were drawn for it."""
+        population = federation.validation_clients
+
+        def rng(trial: int) -> np.random.Generator:
+            return stream(seed, *purpose) if self.paired else stream(seed, *purpose, trial)
+
+        if self.bias:
+            everybody = federation.evaluate(trials, population)
+            return [_at(s, self.draw(population, rng(s.trial), s.accuracy)) for s in everybody]
+        if self.paired or self.clients is None:
+            return federation.evaluate(trials, self.draw(population, rng(0)))
+        return [federation.evaluate([trial], self.draw(population, rng(trial)))[0] for trial in trials]
+
+    def compared(self, trials: Sequence[Sequence[Score]]) -> list[Score]:
+        """The score to compare each of several trials by; each comes with its scores so far, oldest first.
+
+        With `average = "recent"` it is a mean over the rounds that all of the trials were scored at. A score
+        counts half as much as one that is a quarter (`HALF_LIFE`) of the rounds so far younger. The latest
+        score alone counts where it has no error (there is no noise to average out), and where the trials
+        are not at the same round.
+
+        >>> young = [Score(0.5, 0.1, 5, 80, -0.5)]
+        >>> old = [Score(0.1, 0.1, 5, 40, -0.1), Score(0.7, 0.1, 5, 60, -0.7), Score(0.4, 0.1, 5, 80, -0.4)]
+        >>> [score.value for score in Evaluator(average="recent").compared([young, old])]
+        [0.5, 0.4]
+        """
+        latest = [scores[-1] for scores in trials]
+        known = [scores for scores in trials if math.isfinite(scores[-1].rank_value)]
+        if self.average == "last" or len({scores[-1].round for scores in known}) != 1:
+            return latest
+        rounds = [{s.round for s in scores if math.isfinite(s.rank_value)} for scores in known]
+        common = frozenset.intersection(*map(frozenset, rounds))
+        return [_recent(scores, common) for scores in trials]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings, JSON-able."""
+        return asdict(self)
+
+
+def _recent(scores: Sequence[Score], rounds: Collection[int]) -> Score:
+    """The mean of a trial's scores at these rounds, weighted by how recent they are.
+
+    Evaluations draw clients and noise independently of each other, so variances add up.
+
+    >>> _recent([Score(0.3, 0.3, 5, 30, -0.3), Score(0.6, 0.3, 5, 40, -0.6)], {30, 40})
+    Score(value=0.5, standard_error=0.22360679774997896, clients=5, round=40, rank_value=-0.5)
+    """
+    latest = scores[-1]
+    if latest.standard_error == 0 or not math.isfinite(latest.rank_value):
+        return latest
+    used = [s for s in scores if s.round in rounds and math.isfinite(s.rank_value)]
+    times = Counter(score.round for score in used)  # those of one round share its weight
+    half_life = HALF_LIFE * max(latest.round, 1)
+    weights = [0.5 ** ((latest.round - s.round) / half_life) / times[s.round] for s in used]
+    total = math.fsum(weights)
+
+    def mean(values: Iterable[float]) -> float:
+        return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / total
+
+    error = math.hypot(*(w * s.standard_error for w, s in zip(weights, used, strict=True))) / total
+    value, rank_value = mean(s.value for s in used), mean(s.rank_value for s in used)
+    return replace(latest, value=value, standard_error=error, rank_value=rank_value)
+
+
+def _at(scores: Scores, clients: Ints) -> Scores:
+    """The scores at some of the clients only."""
+    places = np.flatnonzero(np.isin(scores.clients, clients))
+    reasons = {new: scores.reasons[old] for new, old in enumerate(places.tolist()) if old in scores.reasons}
+    columns = ("clients", "status", "size", "loss", "accuracy")
+    return replace(scores, reasons=reasons, **{name: getattr(scores, name)[places] for name in columns})

@@ -1,0 +1,236 @@
+"""Private channels: noisy scores, or only which trials are best; each release is paid for.
+
+Clients are asked beside the record, which keeps what was released and nothing else. A release is charged
+before its noise is drawn, drawn once, and served from the record ever after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.streams import stream
+from fedhpo.policies.sums import SumsState
+from fedhpo.privacy.accounting import epsilon_each
+from fedhpo.privacy.noise import ExactNoise, Noise, SeededNoise
+from fedhpo.privacy.privacy import Privacy
+from fedhpo.privacy.selection import SELECTIONS
+from fedhpo.protocol.federation import Cost, Floats, RoundReport, Scores
+from fedhpo.protocol.objective import Objective, Score
+from fedhpo.run.recorded import Charged
+from fedhpo.search.channel import Channel, OpenChannel, best_first
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.private_rounds import RoundReleases
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search, Trial
+
+#: What samplers are told where only identities are released, as a value of which less is better.
+KEPT, DROPPED = 0.0, 1.0
+
+
+def channel_of(evaluator: Evaluator, releases: int | None = None, most: int | None = None) -> Channel:
+    """The channel of an evaluator; a private one splits its budget over so many releases.
+
+    Of these, `most` may look at one client inside its rounds; any number if that is left out.
+    """
+    privacy = evaluator.privacy
+    if privacy is None:
+        return OpenChannel()
+    kind = ValueChannel if privacy.releases_values else ChoiceChannel
+    return kind(privacy, releases if releases is not None else privacy.evaluations, most)
+
+
+class PrivateChannel:
+    """What both kinds share: the part of the budget that a release costs, and the noise."""
+
+    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
+        self.privacy = privacy
+        self.releases = releases
+        #: Of one release, by the accounting; what the ledger is charged is always the even part.
+        self.epsilon_each = math.nan if releases is None else epsilon_each(privacy, releases)
+        self._exact = ExactNoise() if privacy.release == "exact" else None
+        self.rounds = RoundReleases(most if most is not None else releases or 0)
+
+    def charge(self, releases: int) -> float:
+        """What so many releases cost."""
+        if self.releases is None:
+            raise InputError("privacy.evaluations is not known: say how many releases are planned")
+        return self.privacy.epsilon * releases / self.releases
+
+    def noise(self, search: Search, *purpose: int | str) -> Noise:
+        """A fresh source for one release."""
+        return self._exact or SeededNoise(stream(search.seed, "noise", *purpose))
+
+    def ask(
+        self, search: Search, trials: Sequence[Trial], *purpose: int | str
+    ) -> tuple[list[Floats | None], list[int], Cost]:
+        """Each trial's scores, None where too few replied; how many did; and what asking cost."""
+        search.federation.state(trials[0].number)  # a run that is resumed right here brings its trials back
+        inner = search.federation.inner
+        asked = search.evaluator.ask(inner, [trial.number for trial in trials], search.seed, *purpose)
+        values = [clipped(search.objective, scores) for scores in asked]
+        enough = [
+            found if len(found) >= self.privacy.least(len(scores.clients)) else None
+            for found, scores in zip(values, asked, strict=True)
+        ]
+        return enough, [len(found) for found in values], sum((scores.cost for scores in asked), Cost())
+
+    def noisy_mean(self, scores: Floats, noise: Noise) -> tuple[float, float]:
+        """The mean of scores in [0, 1] with Laplace noise, and the scale of that noise."""
+        scale = noise.sensitivity(len(scores)) / self.epsilon_each
+        noisy = noise.laplace(np.array([noise.mean(scores)]), scale)[0]
+        return float(noisy * noise.unit), scale * noise.unit
+
+    def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
+        """From noisy sums, where a policy learns from scores; see `fedhpo.search.private_rounds`."""
+        paid = []
+        for trial, report in rounds:
+            if isinstance(trial.policy, SumsState):
+                paid.append((trial, report))
+            else:
+                trial.policy.learn(report)  # which has no scores
+        if paid:
+            self.rounds.learn(self, search, paid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, what was planned, and where the noise comes from."""
+        settings = self.privacy.to_dict() | {"evaluations": self.releases, "epsilon_each": self.epsilon_each}
+        settings |= {"noise": ExactNoise.name if self._exact else SeededNoise.name}
+        return settings | {"rounds": self.rounds.to_dict() if self.rounds.looks else None}
+
+
+class ValueChannel(PrivateChannel):
+    """Every score is released, with Laplace noise."""
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """A noisy score of each trial; all of them are paid at once, or refused."""
+        answer = self.release(search, trials, number)
+        population = len(search.federation.validation_clients)
+        released = zip(answer["values"], answer["scales"], answer["replies"], strict=True)
+        return [
+            (self._score(search.objective, found, trial.round, population), None)
+            for trial, found in zip(trials, released, strict=True)
+        ]
+
+    def release(self, search: Search, trials: Sequence[Trial], number: int) -> dict[str, Any]:
+        """What the record keeps of it."""
+
+        def draw() -> Charged:
+            scores, replies, cost = self.ask(search, trials, "evaluate", number)
+            noise = self.noise(search, number)
+            values, scales = [], []
+            for own in scores:
+                value, scale = (None, None) if own is None else self.noisy_mean(own, noise)
+                values.append(value)
+                scales.append(scale)
+            released = {"metric": search.objective.metric, "values": values, "replies": replies}
+            return Charged(released | {"scales": scales}, cost)
+
+        key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]}
+        answer: dict[str, Any] = search.federation.decide(
+            "release", key, draw, epsilon=self.charge(len(trials))
+        )
+        return answer
+
+    def _score(
+        self, objective: Objective, found: tuple[float | None, float, int], round: int, population: int
+    ) -> Score:
+        """The score with its error, from what was released alone.
+
+        Noise has variance 2 scale^2. The spread over clients was not paid for: scores in [0, 1] with mean m
+        have a variance of at most m (1 - m), which is taken with the noisy m.
+        """
+        value, scale, replies = found
+        if value is None:
+            return Score(math.nan, math.nan, replies, round, math.inf)
+        near = min(1.0, max(0.0, value))
+        drawing = near * (1 - near) / replies * (1 - min(1.0, replies / population))
+        error = math.sqrt(drawing + 2 * scale**2)
+        return Score(value, error, replies, round, -value if objective.maximise else value)
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """By the released values, which costs nothing more."""
+        return best_first(rung, search.evaluator)[:count]
+
+
+class ChoiceChannel(PrivateChannel):
+    """No score is released, only which trials of a rung are best; clients are asked when it is chosen."""
+
+    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
+        super().__init__(privacy, releases, most)
+        self._choices = 0
+        self._beaten: dict[tuple[int, int], set[tuple[int, int]]] = {}
+
+    def observe(
+        self, search: Search, trials: Sequence[Trial], number: int
+    ) -> list[tuple[Score, Scores | None]]:
+        """Nothing is known yet: as good as any."""
+        asked = search.evaluator.count(len(search.federation.validation_clients))
+        return [(Score(math.nan, math.nan, asked, trial.round, KEPT), None) for trial in trials]
+
+    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+        """A private choice, where there is something to choose; in the order of their numbers."""
+        in_order = sorted(rung, key=lambda trial: (math.isinf(trial.rank_value), trial.number))
+        able = [trial for trial in in_order if math.isfinite(trial.rank_value)]
+        if not 0 < count < len(able):
+            return in_order[:count]
+        if count == 1 and (known := self._known(able)) is not None:
+            return [known]
+        answer = self.release(search, able, count)
+        self._choices += 1
+        kept = [trial for trial in able if trial.number in answer["kept"]]
+        for trial in able:
+            told = KEPT if trial in kept else DROPPED
+            trial.scores[-1] = replace(trial.scores[-1], rank_value=told)
+        if count == 1:
+            states = {_state(trial) for trial in able}
+            self._beaten[_state(kept[0])] = states.union(*(self._beaten.get(s, set()) for s in states))
+        return kept
+
+    def _known(self, rung: Sequence[Trial]) -> Trial | None:
+        """The best of these, where it was chosen before from these and others: not to be paid twice."""
+        states = {_state(trial) for trial in rung}
+        return next((t for t in rung if states <= self._beaten.get(_state(t), set())), None)
+
+    def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
+        """What the record keeps of it."""
+
+        def draw() -> Charged:
+            scores, replies, cost = self.ask(search, rung, "choose", self._choices)
+            able = [place for place, own in enumerate(scores) if own is not None]
+            kept = able[:count]
+            if len(able) > count:
+                noise = self.noise(search, "choose", self._choices)
+                sign = 1 if search.objective.maximise else -1
+                values = np.array([sign * noise.mean(own) for own in scores if own is not None])
+                sensitivity = noise.sensitivity(min(replies[place] for place in able))
+                choose = SELECTIONS[self.privacy.mechanism]
+                kept = [able[p] for p in choose(values, count, self.epsilon_each, sensitivity, noise)]
+            # Too few replies for enough trials: those before, in their order, so that the method can go on.
+            others = [place for place in range(len(rung)) if place not in kept]
+            kept = sorted([*kept, *others[: count - len(kept)]])
+            return Charged({"kept": [rung[place].number for place in kept]}, cost)
+
+        key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
+        answer: dict[str, Any] = search.federation.decide("choose", key, draw, epsilon=self.charge(1))
+        return answer
+
+
+def _state(trial: Trial) -> tuple[int, int]:
+    return trial.number, trial.round
+
+
+def clipped(objective: Objective, scores: Scores) -> Floats:
+    """The scores of the clients that replied, whatever they said brought into [0, 1]."""
+    values = objective.values(scores)
+    known = (scores.status == 0) & (scores.size > 0) & ~np.isnan(values)
+    found: Floats = np.clip(values[known], 0.0, 1.0)
+    return found

@@ -1,0 +1,84 @@
+"""What must hold before a private search begins: a bounded score, uniform weights, a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fedhpo.core.errors import InputError
+from fedhpo.protocol.federation import Federation, Ints
+from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.search.private import channel_of
+
+if TYPE_CHECKING:
+    from fedhpo.search.release_plan import Rehearsed
+    from fedhpo.search.search import Search
+
+#: What epsilon is about, for result.json and the report.
+COVERS = (
+    "what the method, this result and the record hold of any one client's validation scores; "
+    "not the models that clients trained, nor who replied"
+)
+
+
+def check_scored(objective: Objective, federation: Federation) -> None:
+    """Refuse a metric that the federation's clients do not score by."""
+    if objective.metric == BALANCED and federation.scoring != BALANCED:
+        found = "torch models" if federation.scoring is None else f"scoring = {federation.scoring!r}"
+        raise InputError(
+            f"metric = {BALANCED!r}: needs learners with scoring = {BALANCED!r}, found {found}; "
+            "use 'accuracy', 'error' or 'loss'"
+        )
+
+
+def private_objective(objective: Objective, federation: Federation) -> Objective:
+    """The objective with uniform weights; what cannot be private is refused.
+
+    One of n clients moves a mean by at most 1/n only if scores lie in [0, 1] and all weigh the same. Training
+    weighs clients the same too, so that what is scored is what is trained.
+    """
+    if objective.metric == "loss":
+        raise InputError("privacy needs a score in [0, 1]: objective 'accuracy' or 'error', not 'loss'")
+    if objective.over != "mean":
+        raise InputError(
+            f"privacy needs objective over = 'mean', not {objective.over!r}: one client could move it far"
+        )
+    if federation.describe().get("weighting") == "size":
+        raise InputError(
+            "privacy needs uniform training weights: weighting = 'uniform' of the federation "
+            "([server] of a study), not 'size'"
+        )
+    return replace(objective, weighting="uniform")
+
+
+def plan_private(
+    search: Search,
+    method: Rehearsed,
+    validation_clients: Ints,
+    baseline: bool,
+    train_clients: Ints | None = None,
+) -> None:
+    """Split the search's epsilon over the releases that the method will ask for.
+
+    A release inside a round looks at its cohort only: what counts is how often one client is looked at.
+    """
+    from fedhpo.search.release_plan import Plan, rehearse
+
+    privacy = search.evaluator.privacy
+    assert privacy is not None
+    given = privacy.evaluations
+    try:
+        plan = rehearse(method, search, validation_clients, train_clients)
+    except InputError:
+        if given is None:
+            raise
+        plan = Plan(0, 0)
+    # The comparison with trial 0 at the end scores both once more.
+    planned = plan.releases + (2 if baseline and privacy.releases_values else 0) + plan.looks
+    if given is not None and given < planned:
+        raise InputError(
+            f"privacy.evaluations = {given}: must be at least {planned}, as {method.name} plans that many"
+        )
+    looks = plan.looks + (0 if given is None else given - planned)
+    search.channel = channel_of(search.evaluator, given or max(planned, 1), looks)
+    search.most_trials = plan.trials or None

@@ -1,0 +1,92 @@
+"""Regressors from points of the unit cube to losses: a random forest, or a Gaussian process.
+
+Both see the columns of `Cube.features`: one for each number or ordered list, one for each option of a
+choice. What is not active in a config sits in the middle of its range, and the choice that it hangs on has
+columns of its own to tell the two apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.streams import derive
+from fedhpo.surrogates.cube import Cube, Floats
+from fedhpo.surrogates.process import Kernel, Process, fit, one_thread
+
+TREES = 100
+#: Above it, the cubic cost of a Gaussian process is minutes.
+MOST_OF_A_PROCESS = 1500
+
+
+class Regressor(ABC):
+    """Fitted to pairs once, when it is made; each pair has a weight (their mean is 1)."""
+
+    def __init__(self, cube: Cube, points: Floats, losses: Floats, weights: Floats, seed: int) -> None:
+        self.cube = cube
+        self._fit(cube.features(points)[0], losses, weights, seed)
+
+    @abstractmethod
+    def _fit(self, features: Floats, losses: Floats, weights: Floats, seed: int) -> None:
+        """Learn."""
+
+    @abstractmethod
+    def spread(self, points: Floats) -> tuple[Floats, Floats]:
+        """The mean and the uncertainty (a standard deviation) of the prediction at each point."""
+
+    def predict(self, points: Floats) -> Floats:
+        """The mean alone."""
+        return self.spread(points)[0]
+
+
+class Forest(Regressor):
+    """A random forest of 100 trees (Breiman, 2001); its uncertainty is the deviation over the trees."""
+
+    def _fit(self, features: Floats, losses: Floats, weights: Floats, seed: int) -> None:
+        from sklearn.ensemble import RandomForestRegressor
+
+        state = derive(seed, "forest") % 2**32
+        self.forest: Any = RandomForestRegressor(TREES, random_state=state)
+        self.forest.fit(features.astype(np.float32), losses, sample_weight=weights)
+
+    def spread(self, points: Floats) -> tuple[Floats, Floats]:
+        features = self.cube.features(points)[0].astype(np.float32)
+        trees = np.stack([tree.predict(features, check_input=False) for tree in self.forest.estimators_])
+        return trees.mean(axis=0), trees.std(axis=0)
+
+
+class GaussianProcess(Regressor):
+    """The process of `fedhpo.samplers.GP`; a pair of half the weight has twice the noise variance."""
+
+    def _fit(self, features: Floats, losses: Floats, weights: Floats, seed: int) -> None:
+        if len(losses) > MOST_OF_A_PROCESS:
+            raise InputError(
+                f"regressor='gp' takes at most {MOST_OF_A_PROCESS} pairs, found {len(losses)}: "
+                "let the parties send fewer, or use 'forest'"
+            )
+        owners = self.cube.features(self.cube.points([]))[1]
+        rng = np.random.default_rng(derive(seed, "gp"))
+        # Nothing is cut off here, as the sampler does: to know where a party is badly off is the point.
+        self._centre, self._unit = float(losses.mean()), float(losses.std()) or 1.0
+        values = (losses - self._centre) / self._unit
+        with one_thread():
+            kernel = fit(features, owners, values, np.zeros(len(losses)), rng)
+        noiseless = Kernel(kernel.scales, kernel.signal, 0.0)
+        self._process = Process(noiseless, features, owners, values, kernel.noise / weights)
+
+    def spread(self, points: Floats) -> tuple[Floats, Floats]:
+        mean, deviation = self._process.marginals(self.cube.features(points)[0])
+        return self._centre + self._unit * mean, self._unit * deviation
+
+
+REGRESSORS: dict[str, type[Regressor]] = {"forest": Forest, "gp": GaussianProcess}
+
+
+def regressor_class(name: str) -> type[Regressor]:
+    """The regressor of a name."""
+    if name not in REGRESSORS:
+        raise unknown_name("regressor", name, REGRESSORS)
+    return REGRESSORS[name]

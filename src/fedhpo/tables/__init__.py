@@ -1,8 +1,0 @@
-"""Tables: recorded learning curves of many configs, client by client, to be replayed in seconds."""
-
-from fedhpo.tables.build import build_table
-from fedhpo.tables.grid import score_rounds, table_configs
-from fedhpo.tables.shipped import load_table, shipped_tables
-from fedhpo.tables.table import CurveTable
-
-__all__ = ["CurveTable", "build_table", "load_table", "score_rounds", "shipped_tables", "table_configs"]

@@ -1,0 +1,145 @@
+"""The arguments of `fedhpo.tune`, checked before anything is begun: a mistake says what to write."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import plain_number, shown, whole_number
+from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.objective import Objective
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.space import Space
+
+
+def check_world(federation: Any, space: Any) -> None:
+    """A federation and a space."""
+    if not isinstance(federation, Federation):
+        raise InputError(
+            f"federation must be a federation, such as fedhpo.simulate(model, data), not {shown(federation)}"
+        )
+    if not isinstance(space, Space):
+        raise InputError(
+            f"space must be a fedhpo.Space, such as fedhpo.Space(client={{'lr': fedhpo.Float(0.001, 1.0, "
+            f"log=True)}}), not {shown(space)}"
+        )
+
+
+def checked_objective(objective: Any) -> Objective:
+    """An objective, or the metric that it optimises."""
+    if objective is None:
+        return Objective()
+    if isinstance(objective, str):
+        return Objective(objective)
+    if not isinstance(objective, Objective):
+        raise InputError(
+            f"objective must be 'accuracy', 'error', 'loss' or a fedhpo.Objective, not {shown(objective)}"
+        )
+    return objective
+
+
+def checked_evaluator(evaluation: Any) -> Evaluator:
+    """An evaluator; all clients by default."""
+    if evaluation is None:
+        return Evaluator()
+    if not isinstance(evaluation, Evaluator):
+        raise InputError(
+            "evaluation must be a fedhpo.Evaluator, such as fedhpo.Evaluator(clients=0.1), not "
+            f"{shown(evaluation)}"
+        )
+    return evaluation
+
+
+def checked_seed(seed: Any) -> int:
+    """A whole number of at least 0, as NumPy and the record take it."""
+    return whole_number("seed", seed, least=0)
+
+
+def checked_run(run: Any) -> Path | None:
+    """Where the run is kept."""
+    if run is None:
+        return None
+    if not isinstance(run, str | os.PathLike) or not os.fspath(run) or "\0" in str(run):
+        raise InputError(f"run must be the path of a directory, not {shown(run)}")
+    return Path(run)
+
+
+def checked_enqueue(enqueue: Any, space: Space) -> list[Any]:
+    """Configs of the space, completed."""
+    if isinstance(enqueue, str | bytes | Mapping) or not isinstance(enqueue, Iterable):
+        raise InputError(
+            f"enqueue must be a list of configs, such as [{{'client': {{'lr': 0.1}}}}], not {shown(enqueue)}"
+        )
+    found = []
+    for place, config in enumerate(enqueue):
+        try:
+            found.append(space.complete(config))
+        except InputError as error:
+            raise InputError(f"enqueue[{place}]: {error}") from None
+    return found
+
+
+def check_flag(name: str, value: Any) -> None:
+    """True or False."""
+    if not isinstance(plain_number(value), bool):
+        raise InputError(f"{name} must be True or False, not {shown(value)}")
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """A mapping, or None."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{name} must be a mapping, not {shown(value)}")
+
+
+def check_text(name: str, value: Any) -> None:
+    """A string, or None."""
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{name} must be a string, not {shown(value)}")
+
+
+def checked_timeout(timeout: Any) -> float | None:
+    """Seconds."""
+    value = plain_number(timeout)
+    if value is None:
+        return None
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not value > 0 or math.isnan(value):
+        raise InputError(f"timeout must be a positive number of seconds, not {shown(timeout)}")
+    return float(min(value, 1e15))
+
+
+def checked_callbacks(callbacks: Any) -> list[Callable[..., Any]]:
+    """Functions of one argument; one whose signature cannot be known is taken as it is.
+
+    >>> checked_callbacks([lambda: None])
+    Traceback (most recent call last):
+    ...
+    fedhpo.InputError: callbacks[0], <lambda>(), must take one argument, the event: ...
+    """
+    if isinstance(callbacks, str | bytes | Mapping) or not isinstance(callbacks, Iterable):
+        hint = ": put it into a list" if callable(callbacks) else ""
+        raise InputError(f"callbacks must be a list of functions, not {shown(callbacks)}{hint}")
+    found = list(callbacks)
+    for place, callback in enumerate(found):
+        if not callable(callback):
+            raise InputError(
+                f"callbacks[{place}] must be a function of one argument, the event, not {shown(callback)}"
+            )
+        try:
+            signature = inspect.signature(callback)
+        except (TypeError, ValueError):
+            continue
+        try:
+            signature.bind(None)
+        except TypeError:
+            name = getattr(callback, "__qualname__", None) or type(callback).__name__
+            raise InputError(
+                f"callbacks[{place}], {name.rpartition('.')[2]}{signature}, must take one argument, the "
+                "event: write, say, def stop(event): ..."
+            ) from None
+    return found

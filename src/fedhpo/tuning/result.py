@@ -1,0 +1,232 @@
+"""What a tuning run comes to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.space.config import Config
+from fedhpo.tuning.verdict import verdict_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Table(Sequence[Mapping[str, Any]]):
+    """Rows of named values; prints as a table, and turns into a pandas frame where pandas is there.
+
+    >>> print(Table([{"trial": 0, "score": 0.5}, {"trial": 1, "score": 0.75}]))
+    trial  score
+        0    0.5
+        1   0.75
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = list(rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names, in order of appearance."""
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._rows)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame`."""
+        import pandas
+
+        return pandas.DataFrame(self._rows, columns=self.columns)
+
+    def __str__(self) -> str:
+        lines = [self.columns, *([_cell(row.get(name)) for name in self.columns] for row in self._rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        return "\n".join(
+            "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
+        )
+
+    def __repr__(self) -> str:
+        return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The config to use, what it is worth, what it cost, and how it was found.
+
+    That is the best config that the method found, unless the user's own (trial 0) was trained as long and is
+    at least as good: `verdict` then says to keep it, and `best_config`, `best_score`, `test` and `model` are
+    the own config's. `tuned_config` is what the method found in either case.
+
+    `facts` is what result.json holds; the attributes below read it. Its `best` is the method's, its
+    `baseline` the user's own.
+    """
+
+    facts: Mapping[str, Any] = field(repr=False)
+    history: Table = field(repr=False)
+    run: Path | None = None
+    model: nn.Module | None = field(default=None, repr=False)
+    #: Where the answer is a policy or a table rather than one config.
+    policy: Any = field(default=None, repr=False)
+
+    @property
+    def status(self) -> str:
+        """`finished`, or `stopped`: then the best so far is named, and the run can be resumed."""
+        return str(self.facts["status"])
+
+    @property
+    def verdict(self) -> str:
+        """Whether tuning improved on the user's own config, in a sentence."""
+        return verdict_of(self.facts).text
+
+    @property
+    def improved(self) -> bool | None:
+        """Whether the method's config is better than the user's own; None where that is not certain."""
+        return verdict_of(self.facts).improved
+
+    @property
+    def best_config(self) -> Config:
+        """The config to use: the best found, or the user's own where that is at least as good."""
+        return Config.from_dict(self._best["config"])
+
+    @property
+    def tuned_config(self) -> Config:
+        """The best config that the method found, whether or not it is better than the user's own."""
+        return Config.from_dict(self._tuned["config"])
+
+    @property
+    def best_score(self) -> float:
+        """Its validation score, in the objective's metric."""
+        value = self._best["validation"]["value"]
+        return math.nan if value is None else float(value)
+
+    @property
+    def test(self) -> Mapping[str, Any] | None:
+        """The objective (`value`), accuracy and loss on test data, which no method sees; None without any."""
+        found: Mapping[str, Any] | None = self._best.get("test")
+        return found
+
+    @property
+    def personal(self) -> Mapping[str, Any] | None:
+        """What the model is worth before and after fine-tuning at each client, if that was asked for."""
+        found: Mapping[str, Any] | None = self.facts.get("personal")
+        return found
+
+    @property
+    def tried(self) -> Mapping[str, int]:
+        """How many distinct vectors of server and of client hyperparameters were trained with."""
+        found: Mapping[str, int] = self.facts["tried"]
+        return found
+
+    @property
+    def lineage(self) -> Table:
+        """One row per copy of a trial by another: which, of whom, after which round, under which config."""
+        rows = []
+        for trial in self.facts["trials"]:
+            for change in trial["path"][1:]:
+                row = {name: change[name] for name in ("round", "source", "score", "source_score")}
+                rows.append({"trial": trial["trial"], **row, **Config.from_dict(change["config"]).flat()})
+        return Table(sorted(rows, key=lambda row: (row["round"], row["trial"])))
+
+    @property
+    def gain(self) -> Mapping[str, Any] | None:
+        """How much better the method's config is than the user's own (trial 0), with its standard error."""
+        found: Mapping[str, Any] | None = self.facts.get("gain")
+        return found
+
+    @property
+    def cost(self) -> Mapping[str, Any]:
+        """What was spent."""
+        found: Mapping[str, Any] = self.facts["cost"]
+        return found
+
+    @property
+    def trials(self) -> Table:
+        """One row per trial: its config, how far it got, and its score."""
+        rows = []
+        for trial in self.facts["trials"]:
+            row = {name: trial[name] for name in ("trial", "status", "rounds", "score", "standard_error")}
+            rows.append(row | Config.from_dict(trial["config"]).flat())
+        return Table(rows)
+
+    @property
+    def failures(self) -> Table:
+        """Replies of clients that could not be used, one row per reason and client; empty if there were none.
+
+        `facts["failures"]` holds the same by reason: how often, at how many clients, and the first of them.
+        """
+        names = ("client", "count", "first_trial", "first_round")
+        return Table(
+            [
+                {"reason": one["reason"], "status": one["status"], "during": one["during"]}
+                | dict(zip(names, seen, strict=True))
+                for one in self.facts.get("failures", ())
+                for seen in one["by_client"]
+            ]
+        )
+
+    @property
+    def policies(self) -> Sequence[Mapping[str, Any]]:
+        """Of each trial whose client policy learns: its arms, and the policy after every round."""
+        found: Sequence[Mapping[str, Any]] = self.facts.get("policies", ())
+        return found
+
+    @property
+    def _tuned(self) -> Mapping[str, Any]:
+        best = self.facts["best"]
+        if best is None:
+            raise InputError("the run was stopped before any trial was scored: resume it")
+        found: Mapping[str, Any] = best
+        return found
+
+    @property
+    def _best(self) -> Mapping[str, Any]:
+        """The method's best, or the user's own, whichever is to be used."""
+        tuned, own = self._tuned, self.facts.get("baseline")
+        return own if own is not None and verdict_of(self.facts).use == "own" else tuned
+
+    def export(self, to: str) -> str:
+        """The best config in another tool's form, to paste: "flower" or "json".
+
+        For Flower it is a part of `pyproject.toml`, whose keys a `ServerApp` reads as
+        `context.run_config["client.lr"]`.
+        """
+        if to == "json":
+            return json.dumps(self.best_config.to_dict(), indent=2)
+        if to != "flower":
+            raise unknown_name("export", to, ["flower", "json"])
+        lines = ["[tool.flwr.app.config]", f"num-server-rounds = {self._best['rounds']}"]
+        for name, value in self.best_config.flat().items():
+            lines.append(f"{name} = {json.dumps(value)}")
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        if self.facts["best"] is None:
+            return f"{self.status}: no trial was scored yet"
+        metric = self.facts["objective"]["metric"]
+        found = "kept private" if math.isnan(self.best_score) else f"{self.best_score:.4f}"
+        whose = "your own config" if verdict_of(self.facts).use == "own" else f"trial {self._best['trial']}"
+        lines = [f"{self.status}: {whose}, validation {metric} {found}"]
+        tested = (self.test or {}).get("value")
+        if tested is not None and math.isfinite(tested):
+            lines.append(f"test {metric} {tested:.4f}")
+        lines += [f"gain: {self.verdict}", str(self.best_config)]
+        if failed := sum(one["count"] for one in self.facts.get("failures", ())):
+            lines.append(f"{failed} replies of clients could not be used: see failures")
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Worker processes: spawned, single-threaded, gone with their parent."""

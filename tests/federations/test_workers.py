@@ -1,0 +1,376 @@
+"""Worker processes: the same bits however many there are, and whatever happens to them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from fedhpo.data import from_clients
+from fedhpo.federations.simulate import simulate
+from fedhpo.protocol.federation import Status, Work
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="worker processes are tested on POSIX")
+
+CONFIGS = [
+    {"lr": 0.3, "momentum": 0.5, "batch_size": 4 + 4 * (c % 2), "epochs": 1 + c % 3, "prox": 0.1 * (c % 2)}
+    for c in range(10)
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        return rng.normal(size=(n, 6)).astype(np.float32), rng.integers(0, 3, n)
+
+    return from_clients([{"train": rows(6 + c), "validation": rows(3)} for c in range(10)], classes=3)
+
+
+def history(federation, disturb=lambda: None):
+    """Two trials, two rounds side by side and one submitted; every number that came of it."""
+    federation.start(0, {}, seed=1)
+    federation.start(1, {"hidden": 9}, seed=2)
+    found = []
+    for _ in range(2):
+        for report in federation.round([Work(0, range(10), CONFIGS), Work(1, [7, 2, 4, 5, 1], {"lr": 0.2})]):
+            assert not report.reasons
+            found += [report.loss_before, report.loss_after]
+    federation.submit(Work(0, range(10), CONFIGS))
+    federation.submit(Work(1, range(10), CONFIGS))
+    disturb()
+    found += [federation.next_done(1).loss_after, federation.next_done(0).loss_after]
+    found += [scores.loss for scores in federation.evaluate([1, 0], range(10))]
+    for trial in (0, 1):
+        found += [np.array(array) for array in federation.state(trial).arrays.values()]
+        federation.stop(trial)
+    return b"".join(array.tobytes() for array in found)
+
+
+def options(stacking):
+    return {"server": "fedyogi", "stacking": stacking}
+
+
+def wait_until_gone(pids, seconds=60):
+    until = time.monotonic() + seconds
+    while living := [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != "zombie"]:
+        assert time.monotonic() < until, living
+        time.sleep(0.05)
+
+
+def descriptors():
+    """How many files this process has open; 0 where that cannot be told."""
+    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["stacked", "unstacked"])
+def expected(request, data):
+    with simulate("mlp", data, workers=0, **options(request.param)) as federation:
+        return request.param, history(federation)
+
+
+@pytest.fixture(scope="module")
+def two(expected, data):
+    with simulate("mlp", data, workers=2, **options(expected[0])) as federation:
+        yield federation
+
+
+def test_one_worker_gives_the_same_bits_as_none_and_goes_closed_or_not(expected, data):
+    stacking, bits = expected
+    federation = simulate("mlp", data, workers=1, **options(stacking))
+    assert history(federation) == bits
+    assert federation.describe()["worker_kind"] == "processes"
+    assert federation.describe()["stacked"] is stacking
+    [pid], before = federation.pids, descriptors()
+    if stacking:
+        federation.close()
+    del federation
+    wait_until_gone([pid])
+    assert descriptors() < before or before == 0
+
+
+def test_two_workers_give_the_same_bits_as_none(expected, two):
+    assert history(two) == expected[1]
+    assert history(two) == expected[1]
+    assert len(two.pids) == 2
+
+
+def test_a_worker_killed_in_the_middle_of_a_round_changes_nothing(expected, two):
+    if expected[0]:
+        pytest.skip("once is enough: a stack is a task like any other")
+    victims = []
+
+    def kill():
+        victims.append(two.pids[0])
+        os.kill(two.pids[0], signal.SIGKILL)
+
+    assert history(two, kill) == expected[1]
+    assert victims[0] not in two.pids
+    assert len(two.pids) == 2
+    for pid in two.pids:  # also while they have nothing to do
+        os.kill(pid, signal.SIGKILL)
+    assert history(two) == expected[1]
+
+
+class Local:
+    """A rule that no worker can import by this name."""
+
+    def resolve(self, labels, classes):
+        return {"lr": 0.1}
+
+    def to_dict(self):
+        return {}
+
+
+def test_a_rule_that_cannot_be_sent_is_a_failure_and_the_workers_go_on(expected, two):
+    class Unsendable(Local):
+        pass
+
+    two.start(5, {}, 0)
+    for _ in range(3):
+        [report] = two.round([Work(5, [0, 1, 2], Unsendable())])
+        assert report.status.tolist() == [Status.FAILED] * 3
+        assert "cannot be sent" in report.reasons[0]
+    two.stop(5)
+    assert history(two) == expected[1]
+
+
+# Programs of their own
+
+PRELUDE = """
+import json, os, sys, time, warnings
+import numpy as np
+import fedhpo as fh
+from torch import nn
+
+warnings.simplefilter("always")
+rng = np.random.default_rng(0)
+clients = [
+    {"train": (rng.normal(size=(6 + c, 6)).astype(np.float32), rng.integers(0, 3, 6 + c))} for c in range(6)
+]
+for c in range(6):
+    clients[c]["train"][0][0, 0] = c
+"""
+
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.out(x)
+"""
+
+MAIN = """
+def train(model, workers, cohort=range(6)):
+    with fh.simulate(model, clients, workers=workers, stacking=False) as federation:
+        federation.start(0, {}, seed=0)
+        [report] = federation.round([fh.Work(0, cohort, {"lr": 0.5, "batch_size": 50, "epochs": 2})])
+        facts = federation.describe()
+        weights = federation.state(0).arrays["weights"]
+        return {
+            "kind": facts["worker_kind"], "note": facts["note"], "weights": weights.tobytes().hex(),
+            "status": report.status.tolist(), "reasons": list(report.reasons.values()),
+        }
+
+
+def main(model):
+    print(json.dumps(train(model, workers=1)))
+"""
+
+
+def environment(tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+
+
+def run(tmp_path, program, arguments=None, stdin=None, prefix=()):
+    """Run a program as a script, or in another way; what it printed, and its errors."""
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    finished = subprocess.run(
+        [*prefix, sys.executable, *(arguments or [str(script)])],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(tmp_path),
+        cwd=tmp_path,
+    )
+    assert finished.returncode == 0, finished.stderr
+    [line] = finished.stdout.splitlines()  # a script run again by its workers would print twice
+    assert not list((tmp_path / "scratch").iterdir())
+    return json.loads(line), finished.stderr
+
+
+@pytest.fixture(scope="module")
+def by_processes(tmp_path_factory):
+    """A model of the script's own, below a main guard."""
+    program = PRELUDE + NET + MAIN + "if __name__ == '__main__':\n    main(Net)\n"
+    found, errors = run(tmp_path_factory.mktemp("guarded"), program)
+    assert errors == ""
+    return found
+
+
+def test_a_guarded_script_has_worker_processes(by_processes):
+    assert by_processes["kind"] == "processes"
+    assert by_processes["note"] == ""
+    assert by_processes["status"] == [0] * 6
+
+
+OWN = PRELUDE + NET + MAIN
+SESSIONS = {
+    "no main guard": (OWN + "main(Net)\n", None, "__name__ == '__main__'"),
+    "a lambda": (OWN + "if __name__ == '__main__':\n    main(lambda: Net())\n", None, "lambda"),
+    "python -c": ("", ["-c", OWN + "main(Net)\n"], "session"),
+    "stdin": (OWN + "main(Net)\n", ["-"], "session"),
+}
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_threads_serve_where_workers_could_not_import_the_model(session, by_processes, tmp_path):
+    program, arguments, reason = SESSIONS[session]
+    found, errors = run(tmp_path, program, arguments, stdin=program if arguments == ["-"] else None)
+    assert found["kind"] == "threads"
+    assert reason in found["note"]
+    assert errors.count("UserWarning") == 1
+    assert found["note"] in errors
+    assert "Traceback" not in errors
+    assert found["weights"] == by_processes["weights"]
+
+
+def test_a_model_of_ours_needs_no_main_guard(tmp_path):
+    found, errors = run(tmp_path, PRELUDE + MAIN + "main('linear')\n")
+    assert found["kind"] == "processes"
+    assert errors == ""
+
+
+DEADLY = """
+class Deadly(Net):
+    def forward(self, x):
+        if self.training and float(x[:, 0].max()) == 5.0:  # a row of the last client
+            with open("attempts", "a") as file:
+                file.write("x")
+            os._exit(3)
+        return super().forward(x)
+"""
+
+
+def test_a_client_that_always_kills_its_worker_fails_alone_after_two_attempts(tmp_path):
+    both = "[train(Deadly, workers=1), train(Net, workers=0, cohort=range(5))]"
+    program = PRELUDE + NET + DEADLY + MAIN + f"if __name__ == '__main__':\n    print(json.dumps({both}))\n"
+    (found, without), errors = run(tmp_path, program)
+    assert found["kind"] == "processes"
+    assert found["status"] == [0, 0, 0, 0, 0, Status.FAILED]
+    assert "died twice" in found["reasons"][0]
+    assert "exit code 3" in found["reasons"][0]
+    assert (tmp_path / "attempts").read_text() == "xx"
+    assert errors == ""
+    assert found["weights"] == without["weights"]
+
+
+LONG = """
+if __name__ == "__main__":
+    federation = fh.simulate("mlp", clients, workers=2, stacking=False)
+    federation.start(0, {}, seed=0)
+    print("starting workers", flush=True)
+    federation.evaluate([0], [0])
+    federation.submit(fh.Work(0, range(6), {"batch_size": 1, "epochs": 10**6}))
+    print(*federation.pids, flush=True)
+    federation.next_done()
+"""
+
+
+def begin(tmp_path, program):
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    return subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(tmp_path),
+        start_new_session=True,
+    )
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def test_nothing_stays_when_the_parent_is_killed(tmp_path):
+    before = shared_memory()
+    parent = begin(tmp_path, PRELUDE + LONG)
+    try:
+        parent.stdout.readline()
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        helpers = [p.pid for p in psutil.Process(parent.pid).children(recursive=True)]
+        assert set(workers) <= set(helpers)
+        time.sleep(0.3)  # in the middle of the round
+    finally:
+        parent.kill()
+        parent.communicate(timeout=60)
+    wait_until_gone(helpers)
+    assert shared_memory() <= before  # others may have gone meanwhile
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_ctrl_c_is_the_parents_affair(tmp_path):
+    parent = begin(tmp_path, PRELUDE + LONG.replace("workers=2", "workers=1"))
+    try:
+        parent.stdout.readline()
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:  # workers are starting
+            for helper in psutil.Process(parent.pid).children(recursive=True):
+                helper.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+        [worker] = [int(pid) for pid in parent.stdout.readline().split()]
+        time.sleep(0.3)  # in the middle of the round
+        os.killpg(parent.pid, signal.SIGINT)
+        _, errors = parent.communicate(timeout=60)
+    finally:
+        parent.kill()
+    assert parent.returncode != 0
+    assert errors.count("Traceback (most recent call last)") == 1, errors
+    assert errors.strip().endswith("KeyboardInterrupt")
+    wait_until_gone([worker])
+
+
+def test_dev_shm_is_not_used(tmp_path):
+    """In a container it holds 64 MB; here next to nothing."""
+    small = "mount -t tmpfs -o size=64k tmpfs /dev/shm"
+    inside = ["unshare", "--mount", "sh", "-c"]
+    try:
+        allowed = subprocess.run([*inside, small], capture_output=True, timeout=10).returncode == 0
+        if not allowed:
+            inside.insert(1, "--map-root-user")
+            allowed = subprocess.run([*inside, small], capture_output=True, timeout=10).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    if not allowed:
+        pytest.skip("mounting is not permitted here")
+    program = PRELUDE + textwrap.dedent("""
+        if __name__ == "__main__":
+            assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize == 64 << 10
+            many = [clients[c % 6] for c in range(20)]
+            with fh.simulate("mlp", many, workers=1) as federation:
+                federation.start(0, {"hidden": 175_000}, seed=0)
+                [report] = federation.round([fh.Work(0, range(20), {"lr": 0.01, "batch_size": 50})])
+                size = federation.state(0).arrays["weights"].nbytes
+                print(json.dumps({"status": report.status.tolist(), "size": size, **federation.describe()}))
+    """)
+    found, _ = run(tmp_path, program, prefix=[*inside, f'{small} && exec "$@"', "sh"])
+    assert found["worker_kind"] == "processes"
+    assert found["status"] == [0] * 20
+    assert found["size"] > 7e6

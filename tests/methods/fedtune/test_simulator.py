@@ -1,0 +1,144 @@
+"""The objective of the tuner, filled tables, and the baselines."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+import fedhpo as fh
+from fedhpo.core.errors import InputError
+from fedhpo.data import IID, from_arrays
+from fedhpo.methods.fedtune import Cells, CellTuner, ProxySet, Simulation, Simulator, fill_table
+from fedhpo.methods.fedtune.baselines import Quadratic, hand_tuned, iterations_by_hand, iterations_globally
+
+SPACE = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)}, server={"lr": fh.Float(0.5, 2.0, default=1.0)})
+SIMULATE = partial(fh.simulate, "linear", workers=0)
+
+
+def config(lr):
+    return fh.Config(client={"lr": lr, "batch_size": 8})
+
+
+@pytest.fixture(scope="module")
+def proxies():
+    return ProxySet.of(fh.load("digits"), 200).federation(Cells((0.2, 0.9), (40,)), clients=3)
+
+
+def by_hand(proxies, group, lr, seed, rounds):
+    """The same simulation through the protocol, alone."""
+    from fedhpo.core.streams import derive
+
+    with SIMULATE(proxies.data) as federation:
+        federation.start(7, {}, derive(seed, "simulation", group))
+        for _ in range(rounds):
+            federation.round([fh.Work(7, proxies.groups[group], config(lr).client, scores=())])
+        [scores] = federation.evaluate([7], [proxies.scorer, *proxies.groups[group]])
+    return scores.accuracy
+
+
+def test_a_simulation_is_a_short_training_of_the_group(proxies):
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, proxies.groups, proxies.scorer, 3, 5, seed=4, own_scores=True)
+        assert simulator.iterations == 9
+        found = simulator.simulate([(0, config(0.1)), (1, config(0.1)), (0, config(0.5))])
+        assert federation.trials == []
+        # Asked again, in other company, a config scores the same.
+        assert simulator.simulate([(0, config(0.5))]) == [found[2]]
+    for one, (group, lr) in zip(found, [(0, 0.1), (1, 0.1), (0, 0.5)], strict=True):
+        held_out, *own = by_hand(proxies, group, lr, 4, 3)
+        assert one.held_out == held_out
+        assert one.own == pytest.approx(np.mean(own))
+    # Clients of few classes look better at their own classes than on all.
+    assert found[1].own > found[1].held_out + 0.2
+
+
+def test_what_diverges_has_no_score_and_harms_nobody(proxies):
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, proxies.groups, proxies.scorer, 2, 5)
+        bad, good = simulator.simulate([(0, config(1e45)), (0, config(0.1))])
+        assert math.isnan(bad.held_out)
+        assert [good] == simulator.simulate([(0, config(0.1))])
+
+
+def test_a_large_group_takes_turns(proxies):
+    everybody = [client for group in proxies.groups for client in group]
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, [everybody], proxies.scorer, 6, 2)
+        drawn = [simulator._work(0, 0, config(0.1), number).cohort for number in range(6)]
+    assert all(len(set(cohort)) == 2 for cohort in drawn)
+    assert len({client for cohort in drawn for client in cohort}) > 2
+
+
+def fill(**more):
+    given = {"cells": Cells((0.2, 0.8), (30,)), "simulation": Simulation(2, 2), "tuner": CellTuner(steps=4)}
+    return fill_table(ProxySet.of(fh.load("digits"), 200), SIMULATE, SPACE, **{**given, **more})
+
+
+def test_no_cell_of_a_table_is_worse_than_the_default(tmp_path):
+    table = fill(directory=tmp_path)
+    assert set(table.configs[0]) == {"lr"}
+    proxies = ProxySet.of(fh.load("digits"), 200).federation(Cells((0.2, 0.8), (30,)), 2)
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, proxies.groups, proxies.scorer, 2, 2)
+        default = simulator.simulate([(cell, SPACE.default()) for cell in range(2)])
+        best = simulator.simulate([(cell, fh.Config(client=table.configs[cell])) for cell in range(2)])
+    assert [one.held_out for one in best] == pytest.approx(table.scores, abs=1e-6)
+    assert all(b.held_out >= d.held_out for b, d in zip(best, default, strict=True))
+    assert table.facts["iterations"] == table.facts["steps"] * 4
+    assert table.facts["attained"] == [pytest.approx(2 / 9, abs=1e-4), pytest.approx(7 / 9, abs=1e-4)]
+    assert fill(directory=tmp_path) == table  # from the journal
+
+
+def test_it_may_be_scored_on_the_cell_s_own_clients():
+    held_out, own = fill(), fill(simulation=Simulation(2, 2, "own"))
+    assert own.facts["scored_on"] == "own"
+    assert own.scores[1] > held_out.scores[1]
+
+
+def test_regression_and_its_edges():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3)).astype(np.float32)
+    data = from_arrays(x, x @ np.array([1.0, -2.0, 0.5], np.float32), IID(2))
+    table = fill_table(
+        ProxySet.of(data),
+        SIMULATE,
+        SPACE,
+        cells=Cells((0.2, 0.8), (30,)),
+        simulation=Simulation(2, 3),
+        tuner=CellTuner(steps=3),
+    )
+    assert table.facts["metric"] == "loss"
+    assert len(table.edges) == 9
+    assert table.resolve(data.y[:30], None) in table.configs
+
+
+def test_simulations_that_cannot_be():
+    with pytest.raises(InputError, match="unknown scored_on 'test'"):
+        Simulation(scored_on="test")
+    with pytest.raises(InputError, match="rounds must be a whole number"):
+        Simulation(rounds=0)
+
+
+def test_the_quadratic_is_the_least_squares_one():
+    points = [(0.0, 0.01), (0.2, 0.03), (0.6, 0.05), (1.0, 0.04)]
+    rule = Quadratic.through(points, {"epochs": 2}, 0.002, 0.8)
+    a = np.vander([i for i, _ in points], 3)
+    solved = np.linalg.lstsq(a, np.array([lr for _, lr in points]), rcond=None)[0]
+    assert rule.coefficients == pytest.approx(tuple(solved))
+    assert rule.lr(0.36) == pytest.approx(float(np.polyval(solved, 0.36)))
+    assert Quadratic((0.0, 0.0, -1.0), {}, 0.002, 0.8).lr(0.5) == 0.002
+    labels = np.array([0, 1, 1, 4])  # 3 of 5 classes: index 0.5
+    assert rule.resolve(labels, 5) == {"epochs": 2, "lr": rule.lr(0.5)}
+    with pytest.raises(InputError, match="at least 3 indices"):
+        Quadratic.through([(0.1, 1.0), (0.2, 2.0), (0.2, 3.0)], {}, 0.0, 1.0)
+
+
+def test_hand_tuning_takes_the_best_of_the_grid_for_each_client(proxies):
+    configs = [config(lr) for lr in (1e-4, 0.2, 1e45)]
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, [[0], [4]], proxies.scorer, 2, 1)
+        assert hand_tuned(simulator, configs) == [configs[1]] * 2
+    # 20 rounds alone for each client and config; 100 rounds of a tenth of the clients.
+    assert iterations_by_hand(50, 3) == 3000
+    assert iterations_globally(50, 3) == 1500

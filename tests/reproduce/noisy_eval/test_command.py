@@ -1,0 +1,287 @@
+"""The reproduction of noisy evaluation: its searches against replays and by hand, its verdicts, its pages."""
+
+import dataclasses
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fedhpo as fh
+from fedhpo.cli import main
+from fedhpo.pages import svg
+from fedhpo.privacy.privacy import Privacy
+from fedhpo.protocol.objective import Objective
+from fedhpo.reproduce import reproduction
+from fedhpo.reproduce.noisy_eval.claims import judge
+from fedhpo.reproduce.noisy_eval.figures import Curves, Point
+from fedhpo.reproduce.noisy_eval.methods import METHODS, NOISELESS, NOISY, REMEDIES, noisy
+from fedhpo.reproduce.noisy_eval.proxy import proxied
+from fedhpo.reproduce.noisy_eval.search import Bench, random_searches
+from fedhpo.reproduce.noisy_eval.subsampling import asking, spaces, subsampling
+from fedhpo.research.compare.comparison import value_at
+from fedhpo.research.tables.replay import replay
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.testing.table import toy_table
+
+TABLE = toy_table(configs=24, rounds=9, clients=20, failed={3: 4, 17: 0})
+
+
+def named(name, order=None, table=TABLE, model="linear"):
+    """The toy table under another name, its configs' curves exchanged by `order`."""
+    wrong = table.wrong if order is None else table.wrong[:, order]
+    study = {**table.study_tables, "name": name, "model": {"name": model}}
+    return dataclasses.replace(table, name=name, wrong=wrong, study_tables=study)
+
+
+def bench(*tables, bootstraps=30):
+    return Bench({table.name: table for table in tables or (TABLE,)}, bootstraps)
+
+
+def test_a_search_holds_sixteen_different_configs():
+    members = bench(bootstraps=50).members
+    assert members.shape == (50, 16)
+    assert all(len(set(row)) == 16 for row in members.tolist())
+    assert len({tuple(sorted(row)) for row in members.tolist()}) > 40
+
+
+def test_without_noise_the_best_config_that_could_be_trained_is_chosen():
+    able = np.array([config for config in range(24) if config not in (3, 17)])
+    found = bench().search("toy", Evaluator())
+    truth = np.array([TABLE.truth(config, 9, Objective("error")) for config in range(24)])
+    for row, errors in zip(bench().members, found.errors, strict=True):
+        assert errors == pytest.approx(truth[np.intersect1d(row, able)].min())
+    steps = np.diff(found.incumbents, axis=1)
+    assert (steps[np.isfinite(steps)] <= 0).all()
+    failed = np.isin(bench().members, [3, 17])
+    np.testing.assert_array_equal(np.isnan(found.incumbents[:, 0]), failed[:, 0])
+    assert failed[:, 0].any()
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "heterogeneity"),
+    [
+        (asking(1), 0.0),
+        (asking(3), 0.5),
+        (asking(2, bias=3.0), 0.0),
+        (asking(5, epsilon=40.0), 0.0),
+        (Evaluator(clients=2, paired=True), 0.0),
+    ],
+)
+def test_searches_come_to_what_replays_of_random_search_come_to(evaluator, heterogeneity):
+    """200 of either: means and spreads agree within four standard errors."""
+    private = evaluator.privacy is not None
+    replayed = [
+        replay(
+            TABLE,
+            fh.RandomSearch(),
+            total=16 * 9,
+            seed=seed,
+            evaluation=evaluator,
+            heterogeneity=heterogeneity,
+        ).truth
+        for seed in range(200)
+    ]
+    found = bench(bootstraps=200).search("toy", evaluator, heterogeneity=heterogeneity, uniform=private)
+    first, second = np.array(replayed), found.errors
+    error = np.hypot(first.std(), second.std()) / np.sqrt(200)
+    assert abs(first.mean() - second.mean()) < 4 * error
+    assert first.std() / second.std() == pytest.approx(1, abs=0.35)
+
+
+def test_noise_has_the_scale_of_sixteen_scores():
+    """Lap(16 / (2 x 4)): the mean distance from the true score is the scale, 2."""
+    same = dataclasses.replace(TABLE, wrong=np.full_like(TABLE.wrong, 20), trained=np.full(24, 9))
+    found = bench(same, bootstraps=400).search("toy", asking(4, epsilon=2.0), uniform=True)
+    assert np.abs(found.seen - 0.5).mean() == pytest.approx(2.0, rel=0.05)
+
+
+def test_paired_searches_ask_the_same_clients():
+    """Clients differ by a constant, the same for all configs: pairs make no mistake, others do."""
+    own = np.arange(20) * 2
+    wrong = np.broadcast_to(np.arange(24)[:, None, None] // 8 + own, TABLE.wrong.shape[1:])
+    table = dataclasses.replace(
+        TABLE, wrong=np.broadcast_to(wrong, TABLE.wrong.shape), counted=np.full((3, 20), 100)
+    )
+    plain, paired = (
+        bench(table).search("toy", dataclasses.replace(REMEDIES[name], clients=1)).errors
+        for name in ("as in the paper", "paired")
+    )
+    best = bench(table).search("toy", Evaluator()).errors
+    np.testing.assert_allclose(paired, best)
+    assert (plain > best).any()
+
+
+def test_figure_5_ends_where_figure_3_does():
+    by_size, by_budget = subsampling(bench())
+    np.testing.assert_array_equal(by_size.errors("toy", "RS", 1), by_budget.errors("toy", "1 client", 16 * 9))
+    assert [point.x for point in by_budget.of("toy", "all clients")] == [9 * k for k in range(1, 17)]
+
+
+def test_what_a_proxy_finds_is_judged_on_the_clients():
+    """The other table's curves are exchanged: its best config is worth what that config is worth here."""
+    order = np.random.default_rng(0).permutation(24)
+    both = bench(named("a"), named("b", order))
+    np.testing.assert_array_equal(proxied(both, "a", "a"), both.search("a", Evaluator()).errors)
+    truth = both.pilot("a").means
+    seen = np.where(both.able("b"), both.pilot("b").means, np.inf)
+    chosen = [row[np.argmin(seen[row])] for row in both.members]
+    np.testing.assert_array_equal(proxied(both, "b", "a"), truth[chosen])
+
+
+def test_figure_13_takes_the_configs_of_a_range():
+    [figure] = spaces(bench())
+    logs = np.log10([config.server["lr"] for config in TABLE.configs])
+    able, truth = bench().able("toy"), bench().pilot("toy", uniform=True).means
+    for width in (2, 4):
+        inside = able & (np.abs(logs + 4) <= width / 2)
+        best = figure.errors("toy", "all clients", width)
+        assert best == pytest.approx(np.full(30, truth[inside].min()), abs=0.02)
+        blind = figure.errors("toy", "1 client, epsilon = 10", width)
+        assert np.isin(blind, truth[inside]).all()
+        assert len(set(blind)) > 2  # noise of scale 12.8 on scores in [0, 1]: a choice at random
+
+
+def test_the_papers_noise():
+    """1% of 100 clients and epsilon 100: Laplace for 16 scores; a choice where rungs are chosen from."""
+    assert noisy("RS").count(100) == 1
+    assert noisy("TPE").privacy == Privacy(100.0)
+    assert {noisy(name).privacy.mechanism for name in ("HB", "BOHB")} == {"topk"}
+    assert not noisy("RS").paired
+
+
+def test_random_search_one_by_one_chooses_as_all_at_once():
+    one_by_one = replay(TABLE, METHODS["RS"], total=144, seed=5, evaluation=asking(3))
+    assert len({rounds for rounds, _ in one_by_one.incumbents}) > 1
+    free = replay(TABLE, METHODS["RS"], total=144, seed=5)
+    together = replay(TABLE, "random", total=144, seed=5)
+    assert value_at(free.incumbents, 144) == together.truth
+
+
+# Verdicts
+
+
+def made_up(few, many, first, quarter):
+    """Figures 3 and 5 with these means at one client, and at all; 20 searches that differ by little."""
+    spread = np.linspace(-0.01, 0.01, 20)
+    by_size = [Point("t", "RS", 1, few + spread), Point("t", "RS", 10, many - spread / 2)]
+    budget = []
+    for place in range(16):
+        own = first if place == 0 else quarter if place < 4 else few
+        all_asked = first if place == 0 else many
+        budget.append(Point("t", "1 client", place, own + spread))
+        budget.append(Point("t", "all clients", place, all_asked + spread))
+    return {"3": Curves("3", "", "", by_size), "5": Curves("5", "", "", budget)}
+
+
+@pytest.mark.parametrize(
+    ("means", "verdicts"),
+    [
+        ((0.4, 0.3, 0.8, 0.35), ["holds", "holds", "holds"]),
+        ((0.3, 0.4, 0.2, 0.5), ["does not", "does not", "does not"]),
+        ((0.4, 0.399, 0.8, 0.3), ["undecided", "holds", "holds"]),
+    ],
+)
+def test_verdicts_by_two_standard_errors(means, verdicts):
+    """A tenth of a point with a standard error of 0.2 decides nothing; searches that all agree do."""
+    assert [verdict.verdict for verdict in judge(made_up(*means))] == verdicts
+
+
+def test_hardly_better_than_random_is_a_tenth_of_the_gain():
+    """Random 80%, without noise 30%: 77% keeps 6% of the gain, 70% keeps 20%."""
+    spread = np.linspace(-0.01, 0.01, 20)
+    means = {"epsilon = 0.1": 0.7, "epsilon = 1": 0.77, "epsilon = 100": 0.4, "epsilon = inf": 0.3}
+    points = [Point("t", series, 1, mean + spread) for series, mean in means.items()]
+    points.append(Point("t", "at random", 1, 0.8 - spread))
+    hurts, one, tenth, enough = judge({"9": Curves("9", "", "clients", points)})
+    assert (hurts.verdict, hurts.here) == ("holds", "t: +10.0 ± 0.0")
+    assert (one.verdict, one.here) == ("holds", "t: 6% of the gain")
+    assert (tenth.verdict, tenth.here) == ("does not", "t: 20% of the gain")
+    assert enough.verdict == "does not"
+
+
+def test_methods_are_judged_seed_by_seed():
+    """Seeds differ by 20 points; HB is 5 better without noise and 5 worse with it, in each of them."""
+    levels = np.array([0.2, 0.4, 0.3, 0.35])
+    jitter = np.array([0.001, -0.001, 0.002, 0.0])
+    points = []
+    for noise, name in ((noise, name) for noise in (NOISELESS, NOISY) for name in METHODS):
+        moved = (-0.05 if noise == NOISELESS else 0.05) if name in ("HB", "BOHB") else 0.0
+        points.append(Point("t", noise, name, levels + moved + (jitter if name == "RS" else 0)))
+    found = judge({n: Curves(n, "", "method", points) for n in ("15 and 1", "16")})
+    assert [verdict.verdict for verdict in found] == ["holds"] * 4
+    assert "t, HB: +5.0 ± 0.1" in found[0].here
+
+
+# Pages
+
+
+def test_all_of_it_at_smoke_scale(tmp_path, capsys):
+    order = np.random.default_rng(0).permutation(24)
+    tables = [named("a"), named("b"), named("c", order, model="mlp")]
+    for table in tables:
+        table.save(tmp_path / f"{table.name}.table")
+    on = [str(tmp_path / f"{table.name}.table") for table in tables]
+    options = [word for path in on for word in ("--on", path)]
+    command = ["reproduce", "noisy-eval", "--scale", "smoke", "--workers", "0", "--json", "--quiet"]
+    assert main([*command, *options, "--out", str(tmp_path / "out")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    claims = {verdict["claim"].split(".")[0] for verdict in found["verdicts"]}
+    assert claims == {*"12345678", "Figure 13"}
+    assert {verdict["verdict"] for verdict in found["verdicts"]} <= {"holds", "does not", "undecided"}
+    numbers = [plot["figure"] for plot in found["plots"]]
+    assert numbers[:10] == ["3", "4", "5", "6", "7", "8", "9", "10 and 14", "11", "12"]
+    assert numbers[10:] == ["13", "15 and 1", "16", "remedies, HB", "remedies, RS"]
+    [first] = [plot for plot in found["plots"] if plot["figure"] == "3"]
+    own = [point["median"] for point in first["points"] if (point["table"], point["series"]) == ("a", "RS")]
+    assert len(own) == len(bench().sizes("toy"))
+    page = (tmp_path / "out" / "noisy-eval-smoke.md").read_text()
+    assert f"| a | RS | {own[0]:.1f} (" in page
+    assert "## Advice, checked" in page
+    html = (tmp_path / "out" / "noisy-eval-smoke.html").read_text()
+    drawings = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
+    assert len(drawings) == 15 * 3  # three tables, or three pairs of them, in each figure
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+    assert "nan" not in html
+    assert len(html) < 1_000_000
+    stored = json.loads((tmp_path / "out" / "noisy-eval-smoke.json").read_text())
+    assert stored["plots"] == found["plots"]
+
+
+def test_lines_are_drawn_where_their_numbers_are():
+    """x from 1 to 100 by logarithm: 10 is in the middle; y from 20 (below) to 40 (above)."""
+    drawing = ElementTree.fromstring(
+        svg.lines("t", {"s": [(1, 20, 20, 20), (10, 30, 30, 30), (100, 40, 40, 40)]}, ["s"], "x", log=True)
+    )
+    line = drawing.find("polyline").get("points")
+    (x1, y1), (x2, y2), (x3, y3) = (map(float, point.split(",")) for point in line.split())
+    assert x2 == pytest.approx((x1 + x3) / 2, abs=0.1)
+    assert y2 == pytest.approx((y1 + y3) / 2, abs=0.1)
+    assert y1 > y3
+
+
+def test_mistakes_are_named(tmp_path):
+    module = reproduction("noisy-eval")
+    with pytest.raises(fh.InputError, match=r"unknown part 'figure3'; known: advise, heterogeneity"):
+        module.run("smoke", only=["figure3"])
+    for name in ("a", "b"):
+        TABLE.save(tmp_path / f"{name}.table")
+    with pytest.raises(fh.InputError, match="each must have another name, not toy, toy"):
+        module.run("smoke", tables=[tmp_path / "a.table", tmp_path / "b.table"])
+    with pytest.raises(fh.InputError, match=r"tables a and toy must hold the same configs"):
+        bench(named("a", table=toy_table(configs=23, rounds=9, clients=20)), TABLE)
+    with pytest.raises(fh.InputError, match="has 9 configs; 16 are needed"):
+        bench(toy_table(configs=9, rounds=9, clients=20))
+    assert main(["reproduce", "fedpop", "--on", "a.table"]) == 2
+
+
+def test_a_config_that_is_drawn_twice_is_scored_twice():
+    """As in Figure 13: each time with noise of its own."""
+    pilot = bench().pilot("toy", uniform=True)
+    rng = np.random.default_rng(0)
+    members = np.zeros((1, 128), np.int64)
+    found = random_searches(pilot, pilot, np.ones(24, bool), members, asking(1, epsilon=10.0), rng)
+    assert len(set(found.seen[0].tolist())) == 128
+    assert set(found.truth[0].tolist()) == {pilot.means[0]}
