@@ -11,16 +11,17 @@ there are. So nothing can be changed, left out or cut off without being noticed.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from fedhpo.core.canonical import canonical, first_difference
 from fedhpo.core.digests import digest, event_digest, row_digest
@@ -46,6 +47,8 @@ WITNESS = "witness"
 
 _SPENT = [*COSTS, "seconds", "epsilon"]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 
 @dataclass(frozen=True)
 class Event:
@@ -68,6 +71,29 @@ class StateFile:
     name: str
     bytes: int
     digest: str
+
+
+def _in_one_go(method: Method) -> Method:
+    """Of a method that writes: an interrupt in the middle of it is the last thing that this record does.
+
+    Ctrl-C may come between any two steps. What is then in memory may not be what is on disk, and must not be
+    written: the file is left as a kill would leave it.
+    """
+
+    @functools.wraps(method)
+    def run(self: Record, *values: Any, **named: Any) -> Any:
+        if self.interrupted:
+            raise RunError(f"the record {self.path} was interrupted while it was written: nothing more is")
+        self.interrupted = True
+        try:
+            value = method(self, *values, **named)
+        except Exception:
+            self.interrupted = False
+            raise
+        self.interrupted = False
+        return value
+
+    return cast(Method, run)
 
 
 class Record:
@@ -109,6 +135,8 @@ class Record:
         self._chain = self._seen = self._origin = b""
         self._begun = time.monotonic()
         self._session: tuple[Any, ...] | None = None
+        #: Whether a write is under way; if nothing runs any more, one was interrupted.
+        self.interrupted = False
         with trouble_at(path, "cannot open the record"):
             self._database = connect_to_read(path) if read_only else connect_to_write(path)
         try:
@@ -219,6 +247,7 @@ class Record:
             return default
         return json.loads(self._checked("meta", rows[0][:2], rows[0][2])[1])
 
+    @_in_one_go
     def set(self, **facts: Any) -> None:
         """Keep facts of the run, all of them or none."""
         with self._trouble("cannot write the record"), self._transaction():
@@ -233,6 +262,7 @@ class Record:
 
     # Writing
 
+    @_in_one_go
     def append(
         self,
         kind: str,
@@ -265,6 +295,7 @@ class Record:
             self._commit(number if reached else None, files)
         return number
 
+    @_in_one_go
     def settle(self, number: int, result: bytes, cost: Cost | None = None) -> None:
         """Give an event its result and cost, where it was recorded before they were known."""
         columns = ", ".join(f"{name} = ?" for name in ("result", *COSTS))
@@ -292,16 +323,18 @@ class Record:
                 self._seen = chain
         self._chain = chain
 
+    @_in_one_go
     def move_checkpoint(self, event: int, files: Mapping[int, StateFile]) -> None:
         """From now on a resumed run starts after `event`, with these files of all its trials."""
         self._commit(event, files)
 
+    @_in_one_go
     def cut(self, event: int, files: Mapping[int, StateFile], facts: Mapping[str, Any]) -> None:
         """Forget all after `event`, where the trials stood as in `files`, and keep facts: all or nothing.
 
         What the forgotten events cost stays on the account: see `earlier`.
         """
-        self.flush()
+        self._flush()
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in _SPENT)
         with self._trouble("cannot read the record"):
             lost = dict(
@@ -337,14 +370,19 @@ class Record:
         self._checkpoint_seconds += seconds
         self._checkpoint_bytes += size
 
+    @_in_one_go
     def stop(self, reason: str) -> None:
         """Note that the run stopped here. Not a call: a resumed run does not meet it."""
         with self._trouble("cannot write the record"), self._transaction():
             row = (self.position, reason, time.time())
             self._database.execute("INSERT INTO stops VALUES (?, ?, ?, ?)", (*row, row_digest("stops", row)))
 
+    @_in_one_go
     def flush(self) -> None:
         """Write down the events that wait for the next transaction."""
+        self._flush()
+
+    def _flush(self) -> None:
         if self._waiting:
             self._commit(None, None)
 
@@ -508,10 +546,11 @@ class Record:
         return self._bytes_before + self._checkpoint_bytes
 
     def close(self) -> None:
-        """Write down what waits, and let go of the file."""
+        """Write down what waits, unless a write was interrupted, and let go of the file."""
         try:
             self._ahead = None
-            self.flush()
+            if not self.interrupted:
+                self.flush()
         finally:
             self._database.close()
             self._witness.close()
