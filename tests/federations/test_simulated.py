@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients
 from fedhpo.federations.simulate import simulate
@@ -195,3 +196,31 @@ def test_closing_frees_the_trials(data):
     federation.close()
     assert list(federation.trials) == []
     federation.close()
+
+
+def test_rounds_end_in_simulated_time_whatever_the_workers():
+    data = fh.load("digits", clients=6, partition={"kind": "dirichlet", "alpha": 0.3}, seed=1)
+    sizes = data.train.sizes
+    slow, fast = int(np.argmax(sizes)), int(np.argmin(np.where(sizes > 0, sizes, sizes.max() + 1)))
+    with fh.simulate("linear", data, workers=0) as federation:
+        for trial in range(3):
+            federation.start(trial, {}, seed=trial)
+        federation.submit(Work(0, [slow], {"epochs": 3}))
+        federation.submit(Work(1, [fast], {}))
+        federation.submit(Work(2, [fast], {}))
+        assert federation.next_done().trial == 1  # submitted later, and over sooner
+        assert federation.ready() == [2]  # at the same moment
+        federation.submit(Work(1, [fast], {}))
+        assert [federation.next_done().trial for _ in range(3)] == [2, 1, 0]
+
+
+def test_a_population_at_its_own_pace_is_the_same_with_any_number_of_workers():
+    data = fh.load("digits", clients=8, partition={"kind": "dirichlet", "alpha": 0.3}, seed=0)
+    space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True), "epochs": fh.Int(1, 4)})
+    method = fh.FedPop(population=4, interval=1, asynchronous=True)
+    found = []
+    for workers in (0, 1, 2):
+        with fh.simulate("linear", data, workers=workers) as federation:
+            result = fh.tune(federation, space, method, rounds=5, total=20, cohort=3)
+        found.append([result.facts[name] for name in ("trials", "best", "cost")])
+    assert found[0] == found[1] == found[2]

@@ -35,6 +35,8 @@ class Trial:
     memory: Mapping[str, Vector] = field(default_factory=dict)
     round: int = 0
     calls: int = 0
+    #: Of simulated time: when its last round ended.
+    clock: float = 0.0
 
     @property
     def model(self) -> dict[str, Any]:
@@ -45,12 +47,16 @@ class Trial:
 
 @dataclass(eq=False)
 class Round:
-    """A round under way; `missing` are the members that never replied."""
+    """A round under way; `missing` are the members that never replied.
+
+    In a simulation `ends` is when it ends by the trial's own clock.
+    """
 
     work: Work
     trial: Trial
     optimiser: FedAvg
     gathering: Gathering
+    ends: float = 0.0
     missing: set[int] = field(default_factory=set)
 
 
@@ -105,7 +111,13 @@ class Trials(Book[Trial, Round], Generic[S]):
         """What is needed to go on with it."""
         one = self[trial]
         arrays = {"weights": one.weights} | {f"server.{name}": v for name, v in one.memory.items()}
-        facts = {"shape": one.shape, "seed": one.seed, "round": one.round, "calls": one.calls}
+        facts = {
+            "shape": one.shape,
+            "seed": one.seed,
+            "round": one.round,
+            "calls": one.calls,
+            "clock": one.clock,
+        }
         return TrialState(arrays, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
@@ -118,7 +130,9 @@ class Trials(Book[Trial, Round], Generic[S]):
         if weights.shape != (self.shapes[shape].size,):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
-        self[trial] = Trial(shape, facts["seed"], weights, memory, facts["round"], facts["calls"])
+        self[trial] = Trial(
+            shape, facts["seed"], weights, memory, facts["round"], facts["calls"], facts["clock"]
+        )
 
     # Rounds
 
@@ -149,7 +163,7 @@ class Trials(Book[Trial, Round], Generic[S]):
                 gathered.reject("updates are so large that the model after them is not finite")
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
-        self[work.trial] = replace(trial, calls=trial.calls + 1)
+        self[work.trial] = replace(trial, calls=trial.calls + 1, clock=one.ends)
 
         results, rule_bytes = gathered.results, 0
         if isinstance(work.client, ClientSide):  # the rule goes out with the model, what it looked at stays

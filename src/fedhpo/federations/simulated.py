@@ -190,6 +190,7 @@ class SimulatedFederation(HoldsTrials):
             trial,
             server_optimiser(self._server, work.server),
             Gathering.of(len(trial.weights), sequence, self._aggregation.start(), missing),
+            trial.clock + float((epochs * self._train_sizes[cohort]).max()),
         )
 
     def _member(self, one: Round, member: int) -> Member:
@@ -206,13 +207,22 @@ class SimulatedFederation(HoldsTrials):
         job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
         return Member(job, trial.shape, shape.size, one.work.scores, stack)
 
+    # Which round ends first is a matter of simulated time, not of how busy this machine is: a round takes as
+    # long as its member with most samples to train on. So trials at their own pace repeat, bit for bit.
+
     def next_done(self, trial: int | None = None) -> RoundReport:
-        while (one := self._trials.ended(trial)) is None:
+        self._trials.submitted(trial)
+        rounds = self._trials.rounds
+        first = min(rounds, key=lambda number: rounds[number].ends) if trial is None else trial
+        while not rounds[first].gathering.complete:
             self._collect(self._workforce.next())
+        one = rounds.pop(first)
         return self._trials.end(one, one.work.minimum)
 
     def ready(self) -> list[int]:
-        return self._trials.ready()
+        trials, rounds = self._trials, self._trials.rounds
+        now = max((trials[number].clock for number in trials.numbers if number not in rounds), default=0.0)
+        return [number for number, one in rounds.items() if one.ends <= now]
 
     def _collect(self, done: Done) -> None:
         """Give each member of a round what a task brought."""
