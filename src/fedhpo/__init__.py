@@ -48,7 +48,7 @@ _HOME = {
     "FedTune": "fedhpo.methods",
     "FLoRA": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
-    "StopTuning": "fedhpo.search.search",
+    "StopTuning": "fedhpo.search.events",
     "tune": "fedhpo.tuning.tune",
     "Study": "fedhpo.study",
     "TabularFederation": "fedhpo.research.tables.federation",
