@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fedhpo as fh
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 
 _CALLS = ("start", "fork", "stop", "submit", "next_done", "ready", "round", "evaluate", "query", "state")
 
@@ -69,7 +69,7 @@ def measure(members: int, rounds: int, cohort: int, workers: int | None) -> dict
         for name in _CALLS:
             setattr(federation, name, inner.wrap(getattr(federation, name)))
         for name in (*_CALLS, "decide"):
-            setattr(RecordedFederation, name, outer.wrap(getattr(RecordedFederation, name)))
+            setattr(RecordedSession, name, outer.wrap(getattr(RecordedSession, name)))
         begun = time.perf_counter()
         method = fh.FedPop(population=members, interval=1)
         result = fh.tune(federation, SPACE, method, rounds=rounds, total=members * rounds, cohort=cohort)

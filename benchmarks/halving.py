@@ -17,7 +17,7 @@ import numpy as np
 
 from fedhpo.policies import Fixed
 from fedhpo.run import Run
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.samplers import Random
 from fedhpo.search.search import Search
 from fedhpo.study import Study
@@ -37,7 +37,8 @@ def in_full(study: Study, path: Path, trials: int) -> list[float]:
             evaluator=study.evaluator,
             enqueued=[study.space.default()],
         )
-        search.federation = recorded = RecordedFederation(federation, run.record, run.ledger)
+        recorded = RecordedSession(federation, run.record, run.ledger)
+        search.begin(recorded)
         started = search.start(trials, Random(), Fixed())
         search.train(started, rounds)
         alive = [trial.number for trial in started if trial.status != "failed"]

@@ -18,7 +18,7 @@ import numpy as np
 import fedhpo as fh
 from fedhpo.protocol.federation import RoundReport, Work
 from fedhpo.run import Run
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 from fedhpo.tuning.tune import COMMIT_EVERY
 
@@ -36,7 +36,7 @@ def works(generator: np.random.Generator, trials: int) -> list[Work]:
     return found
 
 
-def method(federation: RecordedFederation, side_by_side: int) -> None:
+def method(federation: RecordedSession, side_by_side: int) -> None:
     """`ROUNDS` rounds, so many trials at a time."""
     generator = np.random.default_rng(0)
     for trial in range(TRIALS):
@@ -49,7 +49,7 @@ def timed(path: Path, side_by_side: int) -> float:
     """Run the method over the record in `path`, new or not."""
     begun = time.perf_counter()
     with Run.create_or_open(path, {}, "benchmark", 1) as run:
-        federation = RecordedFederation(ToyFederation(CLIENTS), run.record, run.ledger)
+        federation = RecordedSession(ToyFederation(CLIENTS), run.record, run.ledger)
         method(federation, side_by_side)
         federation.checkpoint()
         run.finish({})
@@ -77,7 +77,7 @@ def recording(directory: Path, rounds: int = 100) -> float:
             return reports
 
         setattr(federation, "round", clocked)  # noqa: B010
-        recorded = RecordedFederation(
+        recorded = RecordedSession(
             federation, run.record, run.ledger, checkpoint_share=0.0, commit_every=COMMIT_EVERY
         )
         for trial in range(TRIALS):

@@ -104,7 +104,7 @@ def _required(rng: Random) -> dict[str, Any]:
 def constructor(rng: Random, folder: Path, kinds: list[type[Any]]) -> None:
     """One of the classes, one or two of its fields odd; methods are then tried on a toy federation."""
     import fedhpo as fh
-    from fedhpo.methods.method import Method
+    from fedhpo.protocol.method import Method
 
     kind = rng.choice(kinds)
     good = _required(rng)

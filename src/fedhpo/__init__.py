@@ -48,7 +48,7 @@ _HOME = {
     "FedTune": "fedhpo.methods",
     "FLoRA": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
-    "StopTuning": "fedhpo.search.search",
+    "StopTuning": "fedhpo.search.events",
     "tune": "fedhpo.tuning.tune",
     "Study": "fedhpo.study",
     "TabularFederation": "fedhpo.research.tables.federation",
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from fedhpo.research.tables import load_table
     from fedhpo.research.tables.federation import TabularFederation
     from fedhpo.search.evaluator import Evaluator
-    from fedhpo.search.search import StopTuning
+    from fedhpo.search.events import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
     from fedhpo.space.config import Config
     from fedhpo.study import Study

@@ -7,7 +7,7 @@ from fedhpo.data import from_clients
 from fedhpo.federations.simulate import simulate
 from fedhpo.models import build
 from fedhpo.run import Run
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.federation import FederationSuite
 
@@ -130,7 +130,7 @@ class TestRecorded(SimulatedSuite):
     def record(self, inner):
         run = Run.create_or_open(self.path / f"run-{len(self.runs)}", {}, "suite", 1)
         self.runs.append(run)
-        return RecordedFederation(inner, run.record, run.ledger)
+        return RecordedSession(inner, run.record, run.ledger)
 
     def make(self):
         return self.record(super().make())

@@ -4,7 +4,7 @@ import pytest
 from flower_cases import Clock, SilentGrid, own_rows, small_app, small_federation
 
 from fedhpo.run import Run
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing.federation import FederationSuite
 
 
@@ -45,4 +45,4 @@ class TestRecorded(FlowerSuite):
     def make(self):
         run = Run.create_or_open(self.path / f"run-{len(self.runs)}", {}, "suite", 1)
         self.runs.append(run)
-        return RecordedFederation(small_federation(repeatable=False), run.record, run.ledger)
+        return RecordedSession(small_federation(repeatable=False), run.record, run.ledger)

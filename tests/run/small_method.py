@@ -16,7 +16,7 @@ import numpy as np
 from fedhpo.protocol.federation import Work
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.run import Run
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 
 TRIALS, ROUNDS = 6, 24
@@ -71,7 +71,7 @@ def main(directory, pause=0.0, **options):
     """Begin or resume the run in `directory`."""
     with Run.create_or_open(directory, {"seed": 7}, "small", 1) as run:
         inner = ToyFederation(missing=0.1, seconds=pause, **options)
-        federation = RecordedFederation(inner, run.record, run.ledger)
+        federation = RecordedSession(inner, run.record, run.ledger)
         result = method(federation)
         result["spent"] = asdict(run.ledger.cost)
         run.finish(result)

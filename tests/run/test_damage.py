@@ -16,7 +16,7 @@ from small_method import method
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.run_errors import DamageError, NotBegunError, OtherVersionError, RunError
 from fedhpo.run import Record, Run, list_runs, open_read
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 
 ROUNDS = 4
@@ -41,7 +41,7 @@ def carried_on(path, *, stop_after=None, die=False, **options):
 
     try:
         toy = ToyFederation(missing=0.1, **options)
-        federation = RecordedFederation(toy, run.record, run.ledger, on_event=on_event, checkpoint_share=0.0)
+        federation = RecordedSession(toy, run.record, run.ledger, on_event=on_event, checkpoint_share=0.0)
         found = json.loads(json.dumps(method(federation, rounds=ROUNDS)))
         federation.checkpoint()
         rows = run.finish(found)
@@ -324,7 +324,7 @@ def test_an_empty_record_beside_checkpoints_is_damage(runs, tmp_path):
 
 def private(path, compute, releases=1):
     run = Run.create_or_open(path, {}, "private", 1)
-    federation = RecordedFederation(ToyFederation(), run.record, run.ledger)
+    federation = RecordedSession(ToyFederation(), run.record, run.ledger)
     found = [federation.decide("release", n, compute, epsilon=0.5) for n in range(releases)]
     return run, found
 

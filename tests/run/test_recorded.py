@@ -13,7 +13,7 @@ from fedhpo.core.run_errors import BudgetError, ReplayError, RunError
 from fedhpo.protocol.federation import CLIENT_CONFIGS, Cost, TrialError, Work
 from fedhpo.protocol.state_file import read_state
 from fedhpo.run import Budget, Ledger, Run, open_read
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
@@ -49,7 +49,7 @@ def session(path, inner, work, *, crash_after=None, share=0.05):
         if progress.number == crash_after:
             raise Crash
 
-    federation = RecordedFederation(inner, run.record, run.ledger, on_event=on_event, checkpoint_share=share)
+    federation = RecordedSession(inner, run.record, run.ledger, on_event=on_event, checkpoint_share=share)
     try:
         return work(federation), asdict(run.ledger.cost)
     finally:
@@ -117,7 +117,7 @@ def test_up_to_the_checkpoint_nothing_is_trained_again(tmp_path):
 
 def test_only_changed_trials_are_written_and_superseded_files_deleted(tmp_path):
     run = opened(tmp_path / "run")
-    federation = RecordedFederation(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0)
+    federation = RecordedSession(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0)
     files = tmp_path / "run" / "checkpoints"
     rounds(2)(federation)
     assert federation.checkpoint()
@@ -153,7 +153,7 @@ def test_checkpoints_take_at_most_their_share(tmp_path):
             return super().state(trial)
 
     run = opened(tmp_path / "run")
-    federation = RecordedFederation(Slow(seconds=0.005), run.record, run.ledger)
+    federation = RecordedSession(Slow(seconds=0.005), run.record, run.ledger)
     rounds(120, trials=1)(federation)
     record = run.record
     assert record.checkpoint > 2  # at least one was taken
@@ -166,7 +166,7 @@ def test_checkpoints_take_at_most_their_share(tmp_path):
 
 def test_without_a_share_no_checkpoint_is_taken(tmp_path):
     run = opened(tmp_path / "run")
-    rounds(5)(RecordedFederation(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0))
+    rounds(5)(RecordedSession(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0))
     assert run.record.checkpoint == 0
     assert not (tmp_path / "run" / "checkpoints").exists()
     run.close()
@@ -250,7 +250,7 @@ def test_rounds_end_in_the_recorded_order_on_replay(tmp_path, share):
 
 def test_a_checkpoint_holds_trials_under_way_as_they_were_before(tmp_path):
     run = opened(tmp_path / "run")
-    federation = RecordedFederation(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0)
+    federation = RecordedSession(ToyFederation(), run.record, run.ledger, checkpoint_share=0.0)
     rounds(1)(federation)
     for trial in range(2):
         federation.submit(Work(trial, [0], {"lr": 0.1}))
@@ -326,7 +326,7 @@ def test_a_private_release_is_charged_before_it_is_drawn_and_drawn_once(tmp_path
 
 def test_a_release_beyond_the_budget_is_refused_and_not_recorded(tmp_path):
     run = opened(tmp_path / "run", Budget(epsilon=0.75))
-    federation = RecordedFederation(ToyFederation(), run.record, run.ledger)
+    federation = RecordedSession(ToyFederation(), run.record, run.ledger)
     assert federation.decide("release", 1, lambda: 1, epsilon=0.5) == 1
     with pytest.raises(BudgetError, match="epsilon"):
         federation.decide("release", 2, lambda: 1, epsilon=0.5)
@@ -422,7 +422,7 @@ def test_many_clients_go_into_a_call_as_a_digest(tmp_path):
 def test_it_passes_on_what_the_federation_is(tmp_path):
     with opened(tmp_path / "run") as run:
         toy = ToyFederation(7)
-        federation = RecordedFederation(toy, run.record, run.ledger)
+        federation = RecordedSession(toy, run.record, run.ledger)
         assert federation.train_clients.tolist() == list(range(7))
         assert CLIENT_CONFIGS in federation.capabilities
         assert federation.describe() == toy.describe() == run.facts()["federation"]

@@ -15,7 +15,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.run_errors import DamageError, RunError
 from fedhpo.protocol.federation import Work
 from fedhpo.run import Record, Run, list_runs, open_read
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 
 
@@ -155,7 +155,7 @@ def test_a_record_is_synchronous_and_in_wal_mode(tmp_path):
 
 def test_readers_look_on_while_it_is_written(tmp_path):
     with begun(tmp_path / "run") as run:
-        federation = RecordedFederation(ToyFederation(), run.record, run.ledger)
+        federation = RecordedSession(ToyFederation(), run.record, run.ledger)
         federation.start(0, {}, seed=0)
         for number in range(3):
             federation.round([Work(0, [0, 1], {"lr": 0.1})])
@@ -169,7 +169,7 @@ def test_readers_look_on_while_it_is_written(tmp_path):
 def test_history_by_hand(tmp_path):
     with begun(tmp_path / "run") as run:
         toy = ToyFederation(noise=0.0, parameters=2)
-        federation = RecordedFederation(toy, run.record, run.ledger)
+        federation = RecordedSession(toy, run.record, run.ledger)
         federation.start(0, {}, seed=0)
         federation.start(1, {}, seed=1)
         federation.round([Work(0, [0, 1], {"lr": 0.1}), Work(1, [3], {"lr": 0.1}, {"lr": 0.0})])

@@ -15,7 +15,7 @@ from small_method import main, method
 
 from fedhpo.core.run_errors import ReplayError, RunError
 from fedhpo.run import Run, open_read
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.testing import ToyFederation
 
 PROGRAM = Path(__file__).with_name("small_method.py")
@@ -104,7 +104,7 @@ def test_stops_are_recorded_and_change_nothing(tmp_path):
     for _ in range(4):
         with Run.create_or_open(tmp_path / "run", {"seed": 7}, "small", 1) as run:
             toy = ToyFederation(missing=0.1)
-            federation = RecordedFederation(toy, run.record, run.ledger, on_event=stop_after(7))
+            federation = RecordedSession(toy, run.record, run.ledger, on_event=stop_after(7))
             with pytest.raises(Stop):
                 method(federation)
             assert federation.checkpoint()
@@ -139,7 +139,7 @@ def test_a_call_interrupted_midway_is_not_checkpointed(tmp_path):
             raise KeyboardInterrupt
 
     with Run.create_or_open(tmp_path / "run", {}, "small", 1) as run:
-        federation = RecordedFederation(Interrupted(), run.record, run.ledger)
+        federation = RecordedSession(Interrupted(), run.record, run.ledger)
         with pytest.raises(KeyboardInterrupt):
             method(federation)
         assert not federation.checkpoint()
@@ -151,7 +151,7 @@ def test_a_changed_method_stops_with_the_first_difference(tmp_path):
 
     def again(**options):
         with Run.create_or_open(tmp_path / "run", {"seed": 7}, "small", 1) as run:
-            federation = RecordedFederation(ToyFederation(missing=0.1), run.record, run.ledger)
+            federation = RecordedSession(ToyFederation(missing=0.1), run.record, run.ledger)
             run.finish(method(federation, **options))
 
     # The decisions are served; what depends on them is the same even so.
@@ -174,7 +174,7 @@ def test_a_changed_method_stops_with_the_first_difference(tmp_path):
 
 def again_short(path):
     with Run.create_or_open(path, {"seed": 7}, "small", 1) as run:
-        federation = RecordedFederation(ToyFederation(missing=0.1), run.record, run.ledger)
+        federation = RecordedSession(ToyFederation(missing=0.1), run.record, run.ledger)
         federation.decide("ask", {"trial": 0}, lambda: None)
         run.finish({})
 
@@ -187,7 +187,7 @@ sys.path.insert(0, {str(PROGRAM.parent)!r})
 from small_method import *
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 with Run.create_or_open({str(directory)!r}, {{}}, "small", 1) as run:
-    federation = RecordedFederation(ToyFederation(2000), run.record, run.ledger)
+    federation = RecordedSession(ToyFederation(2000), run.record, run.ledger)
     federation.start(0, {{}}, seed=0)
     while True:
         federation.round([Work(0, range(2000), {{"lr": 0.1}})])

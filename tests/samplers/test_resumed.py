@@ -8,11 +8,11 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.methods import BOHB, GP, TPE, Hyperband, Tuner
-from fedhpo.methods.method import Method
+from fedhpo.protocol.method import Method
 from fedhpo.samplers import OptunaSampler
 from fedhpo.schedules import FixedLength
 from fedhpo.search.evaluator import Evaluator
-from fedhpo.search.search import Event
+from fedhpo.search.events import Event
 from fedhpo.testing import ToyFederation
 
 SPACE = fh.Space(

@@ -15,7 +15,9 @@ from fedhpo.methods import Hyperband as Method
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.samplers import GP, Grid, Random
 from fedhpo.schedules import Hyperband
-from fedhpo.search.search import Event, Search, Trial
+from fedhpo.search.events import Event
+from fedhpo.search.search import Search
+from fedhpo.search.trial import Trial
 from fedhpo.testing import ToyFederation
 from fedhpo.tuning.result import Result
 
@@ -115,11 +117,11 @@ def test_brackets_come_again_while_they_can_be_paid() -> None:
     assert (len(result.trials), result.cost["unspent_rounds"]) == (17 + 9, 0)
 
 
-def test_top_is_the_only_selection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choose_is_the_only_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     def latest(self: Search, rung: list[Trial], count: int) -> list[Trial]:
         return sorted(rung, key=lambda trial: -trial.number)[:count]
 
-    monkeypatch.setattr(Search, "top", latest)
+    monkeypatch.setattr(Search, "choose", latest)
     result = tuned(69)
     assert [row["rounds"] for row in result.trials][:9] == [1] * 6 + [3, 3, 9]
     assert result.facts["best"]["trial"] == 16

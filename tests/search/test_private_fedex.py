@@ -25,6 +25,7 @@ from fedhpo.samplers import Random
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private import channel_of
 from fedhpo.search.search import Search
+from fedhpo.search.unrecorded import UnrecordedSession
 from fedhpo.testing import ToyFederation
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": 1.0})
@@ -163,49 +164,25 @@ def released(federation, privacy, seed, method=None, releases=1, rounds=1):
     settings = {"rounds": 8, "total": 8, "cohort": len(federation.train_clients), "seed": seed}
     objective, evaluator = Objective(weighting="uniform"), Evaluator(privacy=privacy)
     search = Search(SPACE, objective=objective, evaluator=evaluator, **settings)
-    search.channel = channel_of(evaluator, releases)
     policy = method or FedEx(arms=2, baseline="zero", clip=4.0)
     found = []
-    search.federation = Unrecorded(SealedFederation(federation), found, privacy.epsilon)
+    session = Noting(federation, Budget(epsilon=privacy.epsilon), private=True)
+    session.found = found
+    search.begin(session, channel=channel_of(evaluator, releases))
     [trial] = search.start(1, Random(), policy)
     for _ in range(rounds):
         search.round([trial])
     return found, search
 
 
-class Unrecorded:
-    """As much of a recorded federation as one trial needs, without a file."""
+class Noting(UnrecordedSession):
+    """A session that notes what is released of rounds."""
 
-    replaying = False
-
-    def __init__(self, inner, found, epsilon):
-        from fedhpo.run import Ledger
-
-        self.inner, self.found = inner, found
-        self.ledger = Ledger(Budget(epsilon=epsilon))
-        self.train_clients, self.validation_clients = inner.train_clients, inner.validation_clients
-
-    def decide(self, kind, key, compute, *, epsilon=0.0):
-        if kind != "sums":
-            return compute()
-        self.ledger.require(epsilon=epsilon)
-        self.ledger.charge(epsilon=epsilon)
-        self.found.append(compute())
-        return self.found[-1]
-
-    def in_one_piece(self):
-        import contextlib
-
-        return contextlib.nullcontext()
-
-    def start(self, *arguments):
-        self.inner.start(*arguments)
-
-    def round(self, work):
-        return self.inner.round(work)
-
-    def state(self, trial):
-        return self.inner.state(trial)
+    def decide(self, name, key, function, **options):
+        value = super().decide(name, key, function, **options)
+        if name == "sums":
+            self.found.append(value)
+        return value
 
 
 def test_the_noise_on_a_sum_has_the_scale_of_one_client():

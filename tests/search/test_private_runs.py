@@ -20,12 +20,12 @@ from fedhpo.protocol.objective import Objective
 from fedhpo.research.tables.replay import replay
 from fedhpo.run import Budget, Run, open_read
 from fedhpo.run.codec import unpack
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.samplers import Random
 from fedhpo.search import private
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private import channel_of
-from fedhpo.search.release_plan import rehearse
+from fedhpo.search.release_plan import planned_releases
 from fedhpo.search.search import Search
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.table import toy_table
@@ -60,7 +60,7 @@ def test_the_ledger_refuses_evaluation_seventeen(tmp_path):
     """Epsilon 1 over 16 evaluations at 100 clients: 16 scores with noise of scale 0.16, and no more."""
     search = search_of(ToyFederation(clients=100), Privacy(epsilon=1.0, evaluations=16))
     with Run.create_or_open(tmp_path / "a", {}, "none", 1, budget=Budget(epsilon=1.0)) as run:
-        search.federation = RecordedFederation(ToyFederation(clients=100), run.record, run.ledger)
+        search.begin(RecordedSession(ToyFederation(clients=100), run.record, run.ledger))
         trials = search.start(1, Random(), Fixed())
         for _ in range(16):
             search.evaluate(trials)
@@ -352,7 +352,7 @@ def test_scales_of_hyperband(monkeypatch):
 )
 def test_plan_of_the_papers_hyperband(mechanism, releases):
     search = search_of(None, Privacy(1.0, mechanism=mechanism), rounds=405, total=7905)
-    plan = rehearse(Hyperband(unit=5), search, np.arange(100))
+    plan = planned_releases(Hyperband(unit=5), search, np.arange(100))
     assert (plan.releases, plan.trials) == (releases, 143)
 
 

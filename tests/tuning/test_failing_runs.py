@@ -12,9 +12,9 @@ import fedhpo as fh
 from fedhpo import cli
 from fedhpo.cli.summary import summary
 from fedhpo.privacy.privacy import Privacy
+from fedhpo.protocol.failures import ClientFailed
 from fedhpo.report import write_report
-from fedhpo.run.failures import ClientFailed
-from fedhpo.search.search import TuningError
+from fedhpo.search.events import TuningError
 
 SPACE = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
 METHODS = [
@@ -192,8 +192,8 @@ def test_the_command_line_ends_with_2(tmp_path, monkeypatch, capsys):
 
 
 def test_counts_by_hand():
+    from fedhpo.protocol.failures import Failures
     from fedhpo.protocol.federation import Answer, RoundReport, Status
-    from fedhpo.run.failures import Failures
 
     def report(trial, number, applied, status, reasons):
         nothing, none = np.full(3, np.nan), np.zeros(3, np.int64)

@@ -14,7 +14,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.core.run_errors import RunError
 from fedhpo.run import Run
-from fedhpo.search.search import TuningError
+from fedhpo.search.events import TuningError
 from fedhpo.testing import ToyFederation
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": fh.Float(0.5, 1.0)})

@@ -210,7 +210,7 @@ def _is_users(error: FedhpoError) -> bool:
     """Whether the user can put it right: what was given, what is installed, or the run's directory."""
     from fedhpo.core.errors import InputError, MissingExtraError
     from fedhpo.core.run_errors import RunError
-    from fedhpo.search.search import TuningError
+    from fedhpo.search.events import TuningError
 
     return isinstance(error, InputError | MissingExtraError | RunError | TuningError)
 

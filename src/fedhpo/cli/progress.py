@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fedhpo.pages.numbers import duration
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Event, Search
+    from fedhpo.search.events import Event
+    from fedhpo.search.search import Search
 
 #: Seconds between two plain lines, evaluations aside.
 _PAUSE = 20.0

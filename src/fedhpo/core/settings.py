@@ -140,3 +140,41 @@ def is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return isinstance(value, int) or bool(np.isfinite(value))
+
+
+def settings_of(part: Any) -> dict[str, Any]:
+    """The settings of a sampler, schedule, policy or the like, JSON-able, with its `name`.
+
+    A run keeps them, and is resumed only with the same ones. They are what its `to_dict` says if it has one;
+    else the fields of a dataclass, or the public attributes of any other object. A value that is no plain
+    data goes by the name of its class or function, never by its `repr`, which may hold an address.
+
+    >>> class Mine:
+    ...     def __init__(self, share): self.share, self.rule, self._cache = share, max, {}
+    >>> settings_of(Mine(0.5))
+    {'name': 'Mine', 'share': 0.5, 'rule': 'max'}
+    """
+    name = {"name": type(part).__name__}
+    if hasattr(part, "to_dict"):
+        return {**name, **part.to_dict()}
+    if is_dataclass(part):
+        own = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
+    else:
+        own = {key: value for key, value in getattr(part, "__dict__", {}).items() if not key.startswith("_")}
+    return name | {key: _plain(value) for key, value in own.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as plain data; what is none by its name, or its settings."""
+    value = plain_number(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(one) for one in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, type) or hasattr(value, "__name__"):
+        return str(value.__name__)
+    return settings_of(value) if hasattr(value, "to_dict") or is_dataclass(value) else type(value).__name__

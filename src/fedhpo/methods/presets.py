@@ -12,14 +12,15 @@ from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
-from fedhpo.methods.method import Method
+from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
+from fedhpo.protocol.method import Method
 from fedhpo.samplers import Grid, Random
 from fedhpo.schedules import FixedLength, Halving
 
 
 @dataclass(frozen=True)
-class RandomSearch(Method):
+class RandomSearch(Preset):
     """Random search: `trials` configs drawn at random, each trained to the end, `side_by_side` at a time."""
 
     trials: int | None = None
@@ -33,7 +34,7 @@ class RandomSearch(Method):
 
 
 @dataclass(frozen=True)
-class GridSearch(Method):
+class GridSearch(Preset):
     """Grid search: `points` values of each continuous hyperparameter, all of each discrete one."""
 
     points: int | dict[str, int] = 3
@@ -48,7 +49,7 @@ class GridSearch(Method):
 
 
 @dataclass(frozen=True)
-class SHA(Method):
+class SHA(Preset):
     """Successive halving: `trials` random configs, of which `1/rate` survive each elimination."""
 
     trials: int = 27
@@ -63,7 +64,7 @@ class SHA(Method):
 
 
 @dataclass(frozen=True)
-class TPE(Method):
+class TPE(Preset):
     """The tree-structured Parzen estimator: each trial trains to the end, and later ones learn from it.
 
     `trials` as many as the total pays for by default, `side_by_side` at a time (those know nothing of each
@@ -86,7 +87,7 @@ class TPE(Method):
 
 
 @dataclass(frozen=True)
-class GP(Method):
+class GP(Preset):
     """Bayesian optimisation with a Gaussian process, which knows the standard error of each score.
 
     `trials` as many as the total pays for by default, `side_by_side` at a time; `acquisition` is "ei" or
@@ -106,7 +107,7 @@ class GP(Method):
 
 
 @dataclass(frozen=True)
-class Hyperband(Method):
+class Hyperband(Preset):
     """Hyperband: brackets of successive halving, from many short trials to a few long ones.
 
     `1/rate` of the trials survive each elimination; the first one comes after `unit` rounds (by default so
@@ -124,7 +125,7 @@ class Hyperband(Method):
 
 
 @dataclass(frozen=True)
-class BOHB(Method):
+class BOHB(Preset):
     """BOHB (Falkner et al., 2018): Hyperband whose configs come from TPE, learning from the highest rung.
 
     `rate` and `unit` as in Hyperband; the share `random_share` of configs is random; `multivariate`

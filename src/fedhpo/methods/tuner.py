@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
-from fedhpo.core.settings import shown
+from fedhpo.core.settings import settings_of, shown
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.policies import Fixed
 from fedhpo.protocol.policy import ClientPolicy, Preparing
@@ -19,7 +19,8 @@ from fedhpo.protocol.schedule import Schedule
 from fedhpo.samplers import Random
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
     from fedhpo.space import Space
 
 
@@ -39,9 +40,9 @@ class Tuner:
 
     def __post_init__(self) -> None:
         for name, kind, needed in (
-            ("schedule", "a schedule, such as fedhpo.schedules.Halving()", ("run", "rounds", "to_dict")),
-            ("sampler", "a sampler, such as fedhpo.samplers.Random()", ("suggest", "limit")),
-            ("policy", "a client policy, such as fedhpo.policies.Fixed()", ("begin", "needs", "to_dict")),
+            ("schedule", "a schedule, such as fedhpo.schedules.Halving()", ("run", "rounds")),
+            ("sampler", "a sampler, such as fedhpo.samplers.Random()", ("suggest",)),
+            ("policy", "a client policy, such as fedhpo.policies.Fixed()", ("begin", "needs", "scores")),
         ):
             value = getattr(self, name)
             if isinstance(value, type) or not all(hasattr(value, part) for part in needed):
@@ -62,7 +63,7 @@ class Tuner:
 
     def run(self, search: Search) -> Trial:
         """Tune; the best trial comes back."""
-        search.exchange = self.exchange
+        search.exchange_by(self.exchange)
         policy = self.policy.prepare(search) if isinstance(self.policy, Preparing) else self.policy
         return self.schedule.run(search, self.sampler, policy)
 
@@ -88,7 +89,7 @@ class Tuner:
         """Its settings, JSON-able."""
         return {
             "name": self.name,
-            "schedule": self.schedule.to_dict(),
-            "sampler": repr(self.sampler),
-            "policy": self.policy.to_dict(),
+            "schedule": settings_of(self.schedule),
+            "sampler": settings_of(self.sampler),
+            "policy": settings_of(self.policy),
         } | ({} if self.exchange is None else {"exchange": self.exchange.to_dict()})

@@ -12,7 +12,6 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
-    from fedhpo.methods.fedex.learned import LearnedPolicy
     from fedhpo.search.search import Search
 
 
@@ -30,22 +29,32 @@ class PolicyState(Protocol):
 
 @runtime_checkable
 class LearningState(Protocol):
-    """A policy that learns which client hyperparameters are good."""
+    """A policy state that reports what it learned, whatever that is: weights of arms, a rate for each client.
 
-    @property
-    def learned(self) -> LearnedPolicy:
-        """What it has learned, to be saved and to start another search with."""
+    It may have an attribute `learned` besides: what a user can save, or start another search with. It is
+    `result.policy`; without it that is the `history`.
+    """
 
     def deployed(self, config: Config) -> Config:
-        """The trial's config with the client hyperparameters to deploy."""
+        """The trial's config with the client hyperparameters to deploy, where it knows better ones."""
 
     def history(self) -> dict[str, Any]:
-        """The policy over time, JSON-able."""
+        """What was learned over time, JSON-able, for result.json."""
+
+
+def learned_by(state: object) -> Any:
+    """What a policy state has learned, for `result.policy`; None of one that does not learn."""
+    if not isinstance(state, LearningState):
+        return None
+    return state.learned if hasattr(state, "learned") else state.history()
 
 
 @runtime_checkable
 class ClientPolicy(Protocol):
-    """Chooses client hyperparameters in every round of a trial."""
+    """Chooses client hyperparameters in every round of a trial.
+
+    Its settings are found by `fedhpo.core.settings.settings_of`.
+    """
 
     @property
     def needs(self) -> frozenset[str]:
@@ -57,9 +66,6 @@ class ClientPolicy(Protocol):
 
     def begin(self, config: Config, space: Space, rng: np.random.Generator) -> PolicyState:
         """The policy for a fresh trial under this config."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its settings, JSON-able."""
 
 
 @runtime_checkable

@@ -45,5 +45,15 @@ class Sampler(Protocol):
         of a table, only its members may be suggested.
         """
 
+
+@runtime_checkable
+class Limited(Protocol):
+    """A sampler that knows how many configs it can suggest, such as a grid. It is optional for a sampler."""
+
     def limit(self, space: Space) -> int | None:
         """How many configs it could suggest at most without a pool; None for no limit."""
+
+
+def limit_of(sampler: Sampler, space: Space) -> int | None:
+    """How many configs a sampler could suggest at most; None for no limit, and where it does not say."""
+    return sampler.limit(space) if isinstance(sampler, Limited) else None

@@ -8,7 +8,7 @@ from fedhpo.core.run_errors import (
     ReplayError,
     RunError,
 )
-from fedhpo.run.ledger import Budget, Ledger
+from fedhpo.protocol.ledger import Budget, Ledger
 from fedhpo.run.record import Event, Record
 from fedhpo.run.run import Run, list_runs, open_read
 

@@ -1,6 +1,6 @@
-"""A federation whose calls are recorded, so that a run can be resumed by making them again.
+"""The recorded session: a federation whose calls are kept, so that a run can be resumed by making them again.
 
-A method talks to it as to any federation. As long as there are recorded events, each call is checked
+As long as there are recorded events, each call is checked
 against the record and answered from it. Up to the last checkpoint nothing else happens. From there on
 the trials are brought back from their files, and what was recorded later is run once more, compared
 with the record and not charged again. After that, calls are new: run, recorded, then answered.
@@ -15,12 +15,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError
 from fedhpo.core.run_errors import DamageError, RunError
+from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import (
     REPEATABLE,
     Answer,
@@ -35,10 +38,12 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.ledger import Ledger
+from fedhpo.protocol.session import COMPUTED, Charged
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
-from fedhpo.run.ledger import Ledger
 from fedhpo.run.record import Event, Record, StateFile
+from fedhpo.space.config import Config
 
 # Before anything was measured: a modest disk.
 _SECONDS_PER_FILE, _SECONDS_PER_BYTE = 0.005, 1e-8
@@ -59,15 +64,7 @@ class Progress:
     replayed: bool
 
 
-@dataclass(frozen=True)
-class Charged:
-    """What a decision came to, and what it took to come to it."""
-
-    value: Any
-    cost: Cost
-
-
-class RecordedFederation(Federation):
+class RecordedSession(Federation):
     """`inner`, with every call recorded; trials that `inner` still holds from before are stopped.
 
     Checkpoints are written as the run goes, only of trials that changed, and so rarely that they take
@@ -80,8 +77,13 @@ class RecordedFederation(Federation):
     wait for the disk each time.
 
     `on_event` is called after each event, recorded or new, when all of it is on disk: an exception
-    raised there stops the run cleanly.
+    raised there stops the run cleanly. `kept` is False where the run's directory is a temporary one.
+
+    It is a `fedhpo.protocol.session.Session`, and a `Federation` too: it passes the same suite.
     """
+
+    #: Clients train here, whether now or when the events were recorded.
+    virtual = False
 
     def __init__(
         self,
@@ -92,8 +94,10 @@ class RecordedFederation(Federation):
         on_event: Callable[[Progress], None] | None = None,
         checkpoint_share: float = 0.05,
         commit_every: float = 0.0,
+        kept: bool = True,
     ) -> None:
         self.inner, self.record, self.ledger = inner, record, ledger
+        self.kept, self.directory = kept, Path(record.directory)
         self.on_event, self.checkpoint_share = on_event, checkpoint_share
         self.commit_every = commit_every
         self.capabilities = inner.capabilities
@@ -196,7 +200,7 @@ class RecordedFederation(Federation):
         return report
 
     def ready(self) -> list[int]:
-        """Trials whose round has ended; recorded, as it hangs on how fast they were."""
+        """Trials whose round has ended; recorded, because it depends on how fast they were."""
         found: list[int] = self.decide("ready", sorted(self._submitted), self.inner.ready)
         return found
 
@@ -213,7 +217,9 @@ class RecordedFederation(Federation):
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
-        """Scores without training."""
+        """Scores without training; in a private run they are released by a channel, and refused here."""
+        if isinstance(self.inner, SealedFederation):
+            raise InputError("privacy: scores are private: use search.evaluate(trials)")
         call = {"trials": list(trials), "clients": _clients_call(clients), "split": split}
         return self._ask("evaluate", call, lambda _: self.inner.evaluate(trials, clients, split))
 
@@ -231,6 +237,27 @@ class RecordedFederation(Federation):
             )
         self._join()
         return self.inner.state(trial)
+
+    def wake(self, trial: int) -> None:
+        """Bring the trials back from their files, where a resumed run has not needed them so far."""
+        self.state(trial)
+
+    def evaluate_beside(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        """Scores beside the record, for a decision that keeps what is released of them."""
+        if trials:
+            self.wake(trials[0])
+        return self.inner.evaluate(trials, clients, split)
+
+    def withheld(self, trial: int, round: int) -> RoundReport | None:
+        """The report of a trial's last round with its scores, where `inner` keeps these back."""
+        self.wake(trial)
+        return self.inner.unseal(trial, round) if isinstance(self.inner, SealedFederation) else None
+
+    def advance(self, trials: Sequence[tuple[int, Config]]) -> list[str]:
+        """Not here: rounds take place."""
+        raise NotImplementedError("rounds of a recorded session take place: call `round`")
 
     def describe(self) -> dict[str, Any]:
         """The facts of `inner`."""
@@ -255,16 +282,24 @@ class RecordedFederation(Federation):
 
     # Decisions
 
-    def decide(self, kind: str, key: Any, compute: Callable[[], Any], *, epsilon: float = 0.0) -> Any:
-        """What `compute` returns, JSON-able: computed once, then served from the record for ever.
+    def decide(
+        self,
+        name: str,
+        key: Any,
+        function: Callable[[], Any],
+        *,
+        epsilon: float = 0.0,
+        planned: Any = COMPUTED,
+    ) -> Any:
+        """What `function` returns, JSON-able: computed once, then served from the record for ever.
 
-        A `compute` that asks clients returns it as `Charged`, with what that cost. `key` is what the decision
-        was asked with, and must be the same on replay. `compute` is then not called: it must not draw from a
-        generator that is used again later, but from one of its own. A private release states its `epsilon`:
-        it is charged, on disk, before `compute` draws anything, and is refused with a `BudgetError` if the
-        budget does not hold it.
+        A `function` that asks clients returns it as `Charged`, with what that cost. `key` is what the
+        decision was asked with, and must be the same on replay. `function` is then not called: it must not
+        draw from a generator that is used again later, but from one of its own. A private release states its
+        `epsilon`: it is charged, on disk, before `function` draws anything, and is refused with a
+        `BudgetError` if the budget does not hold it. `planned` is for sessions that only plan.
         """
-        kind, call = f"decide {kind}", canonical(key)
+        kind, call = f"decide {name}", canonical(key)
         event = self.record.expect(kind, call)
         if event is None:
             self._join()
@@ -273,7 +308,7 @@ class RecordedFederation(Federation):
                 number = self.record.append(kind, call, epsilon=epsilon)
                 event = Event(number, kind, call, None, epsilon=epsilon)
             else:
-                value, cost = _charged(compute())
+                value, cost = _charged(function())
                 self._append(kind, call, value, cost)
                 return self._told(kind, [json.loads(value)], replayed=False)[0]
             replayed = False
@@ -282,7 +317,7 @@ class RecordedFederation(Federation):
         self.ledger.charge(event.cost, seconds=event.seconds, epsilon=event.epsilon)
         found = event.result
         if found is None:  # charged, but never drawn
-            found, cost = _charged(compute())
+            found, cost = _charged(function())
             self.ledger.charge(cost)
             self.record.settle(event.number, found, cost)
         return self._told(kind, [json.loads(found)], replayed=replayed)[0]

@@ -28,10 +28,10 @@ from fedhpo.core.run_errors import (
     RunError,
     trouble_at,
 )
+from fedhpo.protocol.ledger import Budget, Ledger
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.extension import Refusal, extend, totals, without_total
 from fedhpo.run.history import history
-from fedhpo.run.ledger import Budget, Ledger
 from fedhpo.run.lock import Lock, is_held
 from fedhpo.run.record import WITNESS, Record
 

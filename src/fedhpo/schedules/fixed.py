@@ -11,7 +11,8 @@ from fedhpo.core.settings import check_settings
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 
 @dataclass(frozen=True)

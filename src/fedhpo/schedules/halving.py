@@ -15,7 +15,8 @@ from fedhpo.core.settings import check_settings
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 
 def rung_sizes(trials: int, rate: int, eliminations: int | None) -> list[int]:
@@ -103,7 +104,7 @@ class Halving:
             search.train(rung, end)
             search.evaluate(rung)
             if survivors:
-                kept = search.top(rung, survivors)
+                kept = search.choose(rung, survivors)
                 search.eliminate([trial for trial in rung if trial not in kept])
                 rung = kept
         search.finish(rung)

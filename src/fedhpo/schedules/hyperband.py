@@ -20,7 +20,8 @@ from fedhpo.schedules.halving import cost_of
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 #: Five brackets at most unless a unit says otherwise: with more, the first rungs decide on hardly anything.
 _ELIMINATIONS = 4
@@ -181,7 +182,7 @@ def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:
     for place, (size, end, start) in enumerate(steps):
         if place:
             # Rounds that had to be repeated may have eaten up what some of them would have needed.
-            kept = search.top(rung, min(size, _left(search) // (end - start)))
+            kept = search.choose(rung, min(size, _left(search) // (end - start)))
             search.eliminate([trial for trial in rung if trial not in kept])
             rung = kept
         search.train(rung, end)

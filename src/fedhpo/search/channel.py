@@ -11,7 +11,8 @@ from fedhpo.protocol.objective import Score
 from fedhpo.search.evaluator import Evaluator
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 
 class Channel(Protocol):
@@ -25,11 +26,17 @@ class Channel(Protocol):
         `number` counts the search's evaluations.
         """
 
-    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """The best `count` trials of a rung."""
+
+    def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """Trials, the best first; refused where no values are known."""
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """Let the policies of trials learn from the rounds that these had."""
+
+    def skip(self, search: Search, trials: Sequence[Trial]) -> None:
+        """The next round of these trials is only counted; see `Session.virtual`."""
 
     def to_dict(self) -> dict[str, Any] | None:
         """For result.json: how scores were kept private; None where they were not."""
@@ -42,22 +49,31 @@ class OpenChannel:
         self, search: Search, trials: Sequence[Trial], number: int
     ) -> list[tuple[Score, Scores | None]]:
         """The objective over the clients that were drawn."""
-        federation = search.federation
-        population = len(federation.validation_clients)
-        asked = search.evaluator.ask(federation, [t.number for t in trials], search.seed, "evaluate", number)
+        session = search.session
+        population = session.validation_clients
+        asked = search.evaluator.ask(
+            session.evaluate, population, [t.number for t in trials], search.seed, "evaluate", number
+        )
         return [
-            (search.objective.observe(scores, trial.round, population), scores)
+            (search.objective.observe(scores, trial.round, len(population)), scores)
             for trial, scores in zip(trials, asked, strict=True)
         ]
 
-    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """By the scores that the evaluator compares them by."""
-        return best_first(rung, search.evaluator)[:count]
+        return self.rank(search, rung)[:count]
+
+    def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """By the scores that the evaluator compares them by."""
+        return best_first(trials, search.evaluator)
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From what each client said."""
         for trial, report in rounds:
             trial.policy.learn(report)
+
+    def skip(self, search: Search, trials: Sequence[Trial]) -> None:
+        """Nothing is learned."""
 
     def to_dict(self) -> None:
         """Not private."""

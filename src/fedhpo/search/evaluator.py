@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
 from fedhpo.privacy.privacy import Privacy
-from fedhpo.protocol.federation import Federation, Floats, Ints, Scores
+from fedhpo.protocol.federation import Floats, Ints, Scores
 from fedhpo.protocol.objective import Score
 
 #: Of a score's weight with `average = "recent"`, as a share of the rounds behind the latest score.
@@ -120,20 +120,24 @@ class Evaluator:
         return np.sort(validation_clients[np.argsort(clocks, kind="stable")[:count]])
 
     def ask(
-        self, federation: Federation, trials: Sequence[int], seed: int, *purpose: int | str
+        self,
+        evaluate: Callable[[Sequence[int], Ints], list[Scores]],
+        population: Ints,
+        trials: Sequence[int],
+        seed: int,
+        *purpose: int | str,
     ) -> list[Scores]:
-        """The scores of each trial at the clients that were drawn for it."""
-        population = federation.validation_clients
+        """The scores that `evaluate` gives of each trial at the clients that were drawn for it."""
 
         def rng(trial: int) -> np.random.Generator:
             return stream(seed, *purpose) if self.paired else stream(seed, *purpose, trial)
 
         if self.bias:
-            everybody = federation.evaluate(trials, population)
+            everybody = evaluate(trials, population)
             return [_at(s, self.draw(population, rng(s.trial), s.accuracy)) for s in everybody]
         if self.paired or self.clients is None:
-            return federation.evaluate(trials, self.draw(population, rng(0)))
-        return [federation.evaluate([trial], self.draw(population, rng(trial)))[0] for trial in trials]
+            return evaluate(trials, self.draw(population, rng(0)))
+        return [evaluate([trial], self.draw(population, rng(trial)))[0] for trial in trials]
 
     def compared(self, trials: Sequence[Sequence[Score]]) -> list[Score]:
         """The score to compare each of several trials by; each comes with its scores so far, oldest first.

@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.protocol.federation import Answer, Federation, Floats, Status
+from fedhpo.protocol.federation import Answer, Floats, Status
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.session import Session
 
 _METRICS = ("accuracy", "loss")
 
 
-def personalised(federation: Federation, trial: int, client: Mapping[str, Any]) -> dict[str, Any] | None:
+def personalised(session: Session, trial: int, client: Mapping[str, Any]) -> dict[str, Any] | None:
     """Personalised scores of a trial over all clients with training and test data; None without any."""
-    clients = np.intersect1d(federation.train_clients, federation.test_clients)
+    clients = np.intersect1d(session.train_clients, session.test_clients)
     if not len(clients):
         return None
-    return over_clients(federation.query(FineTune(trial, client), clients))
+    return over_clients(session.query(FineTune(trial, client), clients))
 
 
 def over_clients(answers: Sequence[Answer]) -> dict[str, Any]:

@@ -22,13 +22,14 @@ from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.selection import SELECTIONS
 from fedhpo.protocol.federation import Cost, Floats, RoundReport, Scores
 from fedhpo.protocol.objective import Objective, Score
-from fedhpo.run.recorded import Charged
+from fedhpo.protocol.session import Charged
 from fedhpo.search.channel import Channel, OpenChannel, best_first
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private_rounds import RoundReleases
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 #: What samplers are told where only identities are released, as a value of which less is better.
 KEPT, DROPPED = 0.0, 1.0
@@ -71,9 +72,14 @@ class PrivateChannel:
         self, search: Search, trials: Sequence[Trial], *purpose: int | str
     ) -> tuple[list[Floats | None], list[int], Cost]:
         """Each trial's scores, None where too few replied; how many did; and what asking cost."""
-        search.federation.state(trials[0].number)  # a run that is resumed right here brings its trials back
-        inner = search.federation.inner
-        asked = search.evaluator.ask(inner, [trial.number for trial in trials], search.seed, *purpose)
+        session = search.session
+        asked = search.evaluator.ask(
+            session.evaluate_beside,
+            session.validation_clients,
+            [trial.number for trial in trials],
+            search.seed,
+            *purpose,
+        )
         values = [clipped(search.objective, scores) for scores in asked]
         enough = [
             found if len(found) >= self.privacy.least(len(scores.clients)) else None
@@ -98,6 +104,9 @@ class PrivateChannel:
         if paid:
             self.rounds.learn(self, search, paid)
 
+    def skip(self, search: Search, trials: Sequence[Trial]) -> None:
+        """Nothing is learned."""
+
     def to_dict(self) -> dict[str, Any]:
         """The settings, what was planned, and where the noise comes from."""
         settings = self.privacy.to_dict() | {"evaluations": self.releases, "epsilon_each": self.epsilon_each}
@@ -113,7 +122,7 @@ class ValueChannel(PrivateChannel):
     ) -> list[tuple[Score, Scores | None]]:
         """A noisy score of each trial; all of them are paid at once, or refused."""
         answer = self.release(search, trials, number)
-        population = len(search.federation.validation_clients)
+        population = len(search.session.validation_clients)
         released = zip(answer["values"], answer["scales"], answer["replies"], strict=True)
         return [
             (self._score(search.objective, found, trial.round, population), None)
@@ -135,9 +144,7 @@ class ValueChannel(PrivateChannel):
             return Charged(released | {"scales": scales}, cost)
 
         key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]}
-        answer: dict[str, Any] = search.federation.decide(
-            "release", key, draw, epsilon=self.charge(len(trials))
-        )
+        answer: dict[str, Any] = search.session.decide("release", key, draw, epsilon=self.charge(len(trials)))
         return answer
 
     def _score(
@@ -156,9 +163,13 @@ class ValueChannel(PrivateChannel):
         error = math.sqrt(drawing + 2 * scale**2)
         return Score(value, error, replies, round, -value if objective.maximise else value)
 
-    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """By the released values, which costs nothing more."""
-        return best_first(rung, search.evaluator)[:count]
+        return self.rank(search, rung)[:count]
+
+    def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """By the released values."""
+        return best_first(trials, search.evaluator)
 
 
 class ChoiceChannel(PrivateChannel):
@@ -173,10 +184,17 @@ class ChoiceChannel(PrivateChannel):
         self, search: Search, trials: Sequence[Trial], number: int
     ) -> list[tuple[Score, Scores | None]]:
         """Nothing is known yet: as good as any."""
-        asked = search.evaluator.count(len(search.federation.validation_clients))
+        asked = search.evaluator.count(len(search.session.validation_clients))
         return [(Score(math.nan, math.nan, asked, trial.round, KEPT), None) for trial in trials]
 
-    def top(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
+        """Refused: which trials are best is released, not how good they are."""
+        raise InputError(
+            f"privacy: mechanism = {self.privacy.mechanism!r} releases which trials are best and no values, "
+            "so that they cannot be ranked: choose some of them (search.choose), or use mechanism = 'laplace'"
+        )
+
+    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
         """A private choice, where there is something to choose; in the order of their numbers."""
         in_order = sorted(rung, key=lambda trial: (math.isinf(trial.rank_value), trial.number))
         able = [trial for trial in in_order if math.isfinite(trial.rank_value)]
@@ -220,7 +238,7 @@ class ChoiceChannel(PrivateChannel):
             return Charged({"kept": [rung[place].number for place in kept]}, cost)
 
         key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
-        answer: dict[str, Any] = search.federation.decide("choose", key, draw, epsilon=self.charge(1))
+        answer: dict[str, Any] = search.session.decide("choose", key, draw, epsilon=self.charge(1))
         return answer
 
 

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.policies.sums import SumsState, heard
-from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import RoundReport
 
 if TYPE_CHECKING:
     from fedhpo.privacy.noise import Noise
     from fedhpo.search.private import PrivateChannel
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 
 class RoundReleases:
@@ -71,7 +71,7 @@ class RoundReleases:
 
         key = [[trial.number, report.round, members] for trial, _, report, members in asked]
         epsilon = channel.charge(self.looks - before) if self.looks > before else 0.0
-        answers = search.federation.decide(
+        answers = search.session.decide(
             "sums", {"release": self._releases, "rounds": key}, draw, epsilon=epsilon
         )
         self._releases += 1
@@ -107,10 +107,7 @@ def _drawn(
 
     Where rounds can be repeated that does not happen: the round is then run again.
     """
-    search.federation.state(trial.number)  # a run that is resumed right here brings its trials back
-    sealed = search.federation.inner
-    assert isinstance(sealed, SealedFederation)
-    whole = sealed.unseal(trial.number, report.round)
+    whole = search.session.withheld(trial.number, report.round)
     if whole is None:
         return None
     scores = policy.grouped(whole, members)

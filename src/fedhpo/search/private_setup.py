@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedhpo.core.errors import InputError
-from fedhpo.protocol.federation import Federation, Ints
+from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.search.private import channel_of
 
 if TYPE_CHECKING:
-    from fedhpo.search.release_plan import Rehearsed
+    from fedhpo.search.channel import Channel
+    from fedhpo.search.release_plan import Planned
     from fedhpo.search.search import Search
 
 #: What epsilon is about, for result.json and the report.
@@ -51,24 +52,28 @@ def private_objective(objective: Objective, federation: Federation) -> Objective
     return replace(objective, weighting="uniform")
 
 
-def plan_private(
-    search: Search,
-    method: Rehearsed,
-    validation_clients: Ints,
-    baseline: bool,
-    train_clients: Ints | None = None,
-) -> None:
+@dataclass(frozen=True)
+class PrivatePlan:
+    """The channel that splits epsilon over the planned releases, and the most trials that they are for."""
+
+    channel: Channel
+    most_trials: int | None
+
+
+def plan_private(search: Search, method: Planned, federation: Federation, baseline: bool) -> PrivatePlan:
     """Split the search's epsilon over the releases that the method will ask for.
 
     A release inside a round looks at its cohort only: what counts is how often one client is looked at.
     """
-    from fedhpo.search.release_plan import Plan, rehearse
+    from fedhpo.search.release_plan import Plan, planned_releases
 
     privacy = search.evaluator.privacy
     assert privacy is not None
     given = privacy.evaluations
     try:
-        plan = rehearse(method, search, validation_clients, train_clients)
+        plan = planned_releases(
+            method, search, federation.validation_clients, federation.train_clients, federation.capabilities
+        )
     except InputError:
         if given is None:
             raise
@@ -80,5 +85,5 @@ def plan_private(
             f"privacy.evaluations = {given}: must be at least {planned}, as {method.name} plans that many"
         )
     looks = plan.looks + (0 if given is None else given - planned)
-    search.channel = channel_of(search.evaluator, given or max(planned, 1), looks)
-    search.most_trials = plan.trials or None
+    channel = channel_of(search.evaluator, given or max(planned, 1), looks)
+    return PrivatePlan(channel, plan.trials or None)

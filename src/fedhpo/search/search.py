@@ -1,150 +1,69 @@
 """A search: all that a method works with while a study is tuned.
 
-It starts trials, trains and scores them through the federation, and keeps what is known of each. A
-method never sees a client: what it may know of them comes through here.
+It starts trials, trains and scores them through the session, and keeps what is known of each. A method never
+sees a client: what it may know of them comes through here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, Protocol
 
-import numpy as np
-
-from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import settings_of
 from fedhpo.core.streams import derive, stream
 from fedhpo.policies import Fixed
-from fedhpo.policies.losses import round_loss
 from fedhpo.policies.sums import SumsPolicy
-from fedhpo.protocol.federation import SCORES_IN_ROUND, Cost, RoundReport, Scores, Status, Work
+from fedhpo.protocol.failures import Failures
+from fedhpo.protocol.federation import SCORES_IN_ROUND
+from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
-from fedhpo.protocol.policy import ClientPolicy, PolicyState
-from fedhpo.protocol.sampler import Observation, Sampler
-from fedhpo.run import Ledger
-from fedhpo.run.failures import Failures
-from fedhpo.run.recorded import RecordedFederation
-from fedhpo.search.channel import best_first
+from fedhpo.protocol.policy import ClientPolicy
+from fedhpo.protocol.sampler import Observation, Sampler, limit_of
+from fedhpo.protocol.session import Session
+from fedhpo.search.channel import Channel, best_first
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.events import Event, TuningError
 from fedhpo.search.private import channel_of
+from fedhpo.search.rounds import Rounds
+from fedhpo.search.trial import (
+    ELIMINATED,
+    FAILED,
+    FINISHED,
+    OWN_AGAIN,
+    TRAINING,
+    TRIED_OUT,
+    Evaluation,
+    Replacement,
+    Trial,
+)
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
-if TYPE_CHECKING:
-    from fedhpo.methods.fedpop.exchange import Exchange
 
-#: A round in which too few clients replied is repeated with another cohort, so often at most.
-_ATTEMPTS = 3
-
-#: What is tried out before the search proper is numbered from here, apart from its trials.
-TRIED_OUT = 1_000_000
-#: The user's own config, where the trial that had it became a copy of another and it is trained once more.
-OWN_AGAIN = TRIED_OUT - 1
-
-TRAINING, FINISHED, ELIMINATED, FAILED = "training", "finished", "eliminated", "failed"
-
-
-class TuningError(FedhpoError):
-    """No trial of the search could be trained."""
-
-
-class StopTuning(Exception):
-    """Raised by a callback to stop the run; it can be resumed."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What each client said of a trial after `round` rounds; `number` counts the search's evaluations."""
-
-    number: int
-    round: int
-    scores: Scores
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """A trial became a copy of another: as that one was after `round` rounds, to go on under `config`.
-
-    `left` is the round at which it left its own model, `source_step` how often the source had been replaced
-    itself. The scores are those that the exchange went by; `reason` says why the trial had failed, if so.
-    """
-
-    round: int
-    source: int
-    source_step: int
-    left: int
-    config: Config
-    score: float | None
-    source_score: float | None
-    reason: str = ""
-
-
-@dataclass(eq=False)
-class Trial:
-    """One model in training, and what is known of it."""
-
-    number: int
-    config: Config
-    policy: PolicyState
-    scores_in_round: tuple[str, ...]
-    round: int = 0
-    status: str = TRAINING
-    reason: str = ""
-    scores: list[Score] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list, repr=False)
-    #: Loss of each round since the trial began, or was replaced; see `fedhpo.policies.losses`.
-    losses: list[float] = field(default_factory=list, repr=False)
-    replacements: list[Replacement] = field(default_factory=list, repr=False)
-    #: Rounds that were trained for this trial; `round` is how many its model has behind it.
-    trained: int = 0
-    first: Config = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.first = self.config
+class Exchanging(Protocol):
+    """What happens between trials while they train; see `fedhpo.methods.fedpop.exchange`."""
 
     @property
-    def training(self) -> bool:
-        """Whether it goes on."""
-        return self.status == TRAINING
+    def scores(self) -> tuple[str, ...]:
+        """Which scores clients take inside a round."""
 
-    @property
-    def failed(self) -> bool:
-        """Whether its training failed."""
-        return self.status == FAILED
-
-    @property
-    def score(self) -> Score | None:
-        """The latest score."""
-        return self.scores[-1] if self.scores else None
-
-    @property
-    def rank_value(self) -> float:
-        """The latest score as a number of which less is better; infinite without one."""
-        failed = self.status == FAILED or self.score is None
-        return math.inf if failed or self.score is None else self.score.rank_value
-
-
-@dataclass(frozen=True)
-class Event:
-    """What callbacks are told: something happened in the search."""
-
-    kind: str
-    search: Search
-    replayed: bool
-    trials: Sequence[Trial] = ()
+    def train(self, search: Search, population: Sequence[Trial], until: int) -> None:
+        """Train these trials until each has `until` rounds behind it, and exchange on the way."""
 
 
 class Search:
     """See the module's docstring.
 
     `rounds` is the length of one full training, `total` the rounds to spend over all trials, `cohort`
-    the number of clients in a round. A method can plan before there is a `federation`.
+    the number of clients in a round. A method can plan (`Method.rounds`) before the search has begun, that
+    is, before there is a `session`.
     """
 
-    federation: RecordedFederation
+    session: Session
 
     def __init__(
         self,
@@ -160,33 +79,31 @@ class Search:
         pool: Sequence[Config] | None = None,
         keep_baseline: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
+        failures: Failures | None = None,
     ) -> None:
         self.space = space
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
-        self.channel = channel_of(evaluator)
+        #: What stands between clients' scores and the method.
+        self.channel: Channel = channel_of(evaluator)
         self.pool = pool
         self.enqueued = [config for config in enqueued if pool is None or config in pool]
         self.trials: list[Trial] = []
-        self.baseline_rounds = 0
         #: Whether the method has made its choice: what follows compares it with the user's own config.
         self.concluding = False
         self.rounds_before = 0
         #: What failed at clients, counted from every reply.
-        self.failures = Failures()
-        #: The last report of each trial whose round has yet to be repeated.
-        self._unused: dict[int, RoundReport] = {}
+        self.failures = Failures() if failures is None else failures
         #: Every total that the run had, where it was raised.
         self.totals: list[int] = []
         #: What the method adds to result.json.
         self.facts: dict[str, Any] = {}
         #: Trials that private releases are planned for; None for no limit.
         self.most_trials: int | None = None
+        #: What happens between trials while they train, if anything does.
+        self.exchange: Exchanging | None = None
         self._own_again: Trial | None = None
-        #: What happens between trials while they train; see `fedhpo.methods.fedpop.exchange`.
-        self.exchange: Exchange | None = None
-        #: The server's and the clients' vectors of hyperparameters that were trained with.
-        self.tried: dict[str, set[str]] = {"server": set(), "client": set()}
+        self._rounds = Rounds()
         self._policies: dict[int, ClientPolicy] = {}
         self._incumbent: Trial | None = None
         self._keep_baseline = keep_baseline
@@ -194,10 +111,52 @@ class Search:
         self._asked_since = 0
         self._on_event = on_event
 
+    def begin(
+        self,
+        session: Session,
+        *,
+        channel: Channel | None = None,
+        most_trials: int | None = None,
+        totals: Sequence[int] = (),
+    ) -> None:
+        """Give the search its session; with privacy also what was planned, see `fedhpo.search.private_setup`.
+
+        `totals` are all totals that the run had, where it was raised.
+        """
+        self.session, self.totals, self.most_trials = session, list(totals), most_trials
+        if channel is not None:
+            self.channel = channel
+
+    def afresh(self, session: Session, channel: Channel) -> Search:
+        """The same search as it will begin, in another session and unwatched; this one stays as it is."""
+        other = Search(
+            self.space,
+            rounds=self.rounds,
+            total=self.total,
+            cohort=self.cohort,
+            seed=self.seed,
+            objective=self.objective,
+            evaluator=self.evaluator,
+            enqueued=self.enqueued,
+            pool=self.pool,
+            keep_baseline=self._keep_baseline,
+        )
+        other.begin(session, channel=channel)
+        return other
+
+    def exchange_by(self, exchange: Exchanging | None) -> None:
+        """From here on trials that train together exchange in this way; None for not at all."""
+        self.exchange = exchange
+
     @property
     def ledger(self) -> Ledger:
         """What was spent."""
-        return self.federation.ledger
+        return self.session.ledger
+
+    @property
+    def tried(self) -> Mapping[str, set[str]]:
+        """The server's and the clients' vectors of hyperparameters that were trained with."""
+        return self._rounds.tried
 
     @property
     def observations(self) -> list[Observation]:
@@ -236,7 +195,7 @@ class Search:
             if config is None:
                 break
             number = len(self.trials)
-            self.federation.start(number, config.model, derive(self.seed, "trial", number))
+            self.session.start(number, config.model, derive(self.seed, "trial", number))
             state = policy.begin(config, self.space, stream(self.seed, "policy", number))
             started.append(Trial(number, config, state, self._scores_in_round(policy)))
             self._policies[number] = policy
@@ -253,9 +212,7 @@ class Search:
             policy.check_private(self.space, self.evaluator.privacy)
             return policy.scores
         if SCORES_IN_ROUND in policy.needs or exchanged:
-            name = (
-                "fedpop (its exchange)" if exchanged else policy.to_dict().get("name", type(policy).__name__)
-            )
+            name = "fedpop (its exchange)" if exchanged else settings_of(policy)["name"]
             raise InputError(
                 f"privacy: {name} learns from scores inside rounds, which are not private: use fedex, or a "
                 "method that learns from evaluations only, such as sha, hyperband or tpe"
@@ -273,14 +230,15 @@ class Search:
             config = sampler.suggest(self.space, self.observations, asked, rng, self.pool)
             return None if config is None else config.to_dict()
 
-        answer = self.federation.decide("ask", {"trial": number}, ask)
+        any_config = self.space.default().to_dict()
+        answer = self.session.decide("ask", {"trial": number}, ask, planned=any_config)
         return None if answer is None else Config.from_dict(answer)
 
     def distinct(self, wanted: int, sampler: Sampler) -> int:
         """How many of `wanted` trials there can be, no config coming twice."""
         if self.pool is not None:
             return min(wanted, len(self.pool))
-        limit = sampler.limit(self.space)
+        limit = limit_of(sampler, self.space)
         if limit is None:
             return wanted
         inside = math.isfinite(self.space.size) and limit >= self.space.size
@@ -305,7 +263,7 @@ class Search:
 
     def _apart(self, number: int, config: Config) -> Trial:
         """A trial that is none of the search."""
-        self.federation.start(number, config.model, derive(self.seed, "trial", number))
+        self.session.start(number, config.model, derive(self.seed, "trial", number))
         state = Fixed().begin(config, self.space, stream(self.seed, "policy", number))
         return Trial(number, config, state, self._scores_in_round(Fixed()))
 
@@ -322,6 +280,24 @@ class Search:
             self._own_again = self._apart(OWN_AGAIN, self.trials[0].first)
         assert self.own is not None
         return self.own
+
+    def train_own(self, rounds: int) -> bool:
+        """Train the user's own config until it has so many rounds, whatever the search did with it.
+
+        Returns whether its training went well.
+        """
+        own = self.begin_own_again()
+        status, own.status = own.status, TRAINING
+        self.train([own], rounds)
+        if own.status != TRAINING:
+            return False
+        own.status = status
+        return True
+
+    def conclude(self) -> None:
+        """The method has made its choice."""
+        self.tell("chosen")
+        self.concluding = True
 
     def less(self, rounds: int) -> Search:
         """The same search with a smaller total, to plan with."""
@@ -340,7 +316,7 @@ class Search:
         else:
             while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
                 self.round(ready)
-        self._fail_untrained(trials)
+        self._rounds.fail_untrained(self, trials)
 
     def payable(self, trials: list[Trial], under_way: int = 0) -> list[Trial]:
         """As many of these as the budget has a round for, beyond those under way."""
@@ -349,24 +325,12 @@ class Search:
 
     def round(self, trials: Sequence[Trial]) -> None:
         """One round of each trial; what came back goes to its policy."""
-        todo, heard = list(trials), []
-        sealed = self.evaluator.privacy is not None and any(trial.scores_in_round for trial in trials)
-        # A private release is drawn from scores that are nowhere but in memory.
-        with self.federation.in_one_piece() if sealed else nullcontext():
-            for attempt in range(_ATTEMPTS):
-                if not todo:
-                    break
-                self.ledger.require(Cost(rounds=len(todo)))
-                reports = self.federation.round([self._work(trial, attempt) for trial in todo])
-                done = list(zip(todo, reports, strict=True))
-                heard += [(trial, report) for trial, report in done if report.applied]
-                todo = self.payable([t for t, report in done if self._take(t, report, attempt)])
-            self.channel.learn(self, heard)
+        self._rounds.run(self, trials)
         self._emit("round", trials)
 
     def submit(self, trial: Trial, attempt: int = 0) -> None:
         """Begin a round of one trial, so that others need not wait for it."""
-        self.federation.submit(self._work(trial, attempt))
+        self._rounds.submit(self, trial, attempt)
 
     def collect(
         self, trials: Mapping[int, Trial], attempts: dict[int, int], number: int | None = None
@@ -375,30 +339,9 @@ class Search:
 
         A trial whose round must be repeated stays in `attempts`, and is to be submitted again.
         """
-        report = self.federation.next_done(number)
-        done = trials[report.trial]
-        if self._take(done, report, attempts[done.number]):
-            attempts[done.number] += 1
-        else:
-            del attempts[done.number]
-        if report.applied:
-            self.channel.learn(self, [(done, report)])
+        done = self._rounds.collect(self, trials, attempts, number)
         self._emit("round", [done])
         return done
-
-    def _take(self, trial: Trial, report: RoundReport, attempt: int) -> bool:
-        """Take in what came back from a round; returns whether it is to be repeated."""
-        self._unused.pop(trial.number, None)
-        if report.applied:
-            trial.round = report.round
-            trial.trained += 1
-            trial.losses.append(round_loss(report))
-        elif attempt + 1 < _ATTEMPTS and not _diverged(report):
-            self._unused[trial.number] = report
-            return True
-        else:
-            self._fail(trial, _why(report))
-        return False
 
     def replace(
         self, trial: Trial, source: Trial, config: Config, score: float | None, source_score: float | None
@@ -410,9 +353,9 @@ class Search:
         number, times = trial.number, len(trial.replacements) + 1
         if trial.status == FAILED or trial.config.model != config.model:
             if trial.status != FAILED:
-                self.federation.stop(number)
-            self.federation.start(number, config.model, derive(self.seed, "trial", number, times))
-        self.federation.fork(source.number, number)
+                self.session.stop(number)
+            self.session.start(number, config.model, derive(self.seed, "trial", number, times))
+        self.session.fork(source.number, number)
         trial.replacements.append(
             Replacement(
                 source.round,
@@ -433,44 +376,6 @@ class Search:
             known.clear()
         self._emit("exchange", [trial])
 
-    def members(self, trial: Trial, attempt: int) -> tuple[list[int], np.random.Generator]:
-        """The cohort of a trial's next round, and the generator for what else is drawn in it."""
-        rng = stream(self.seed, "round", trial.number, trial.round, attempt)
-        clients = self.federation.train_clients
-        return [int(c) for c in rng.choice(clients, self.cohort, replace=False)], rng
-
-    def _work(self, trial: Trial, attempt: int) -> Work:
-        cohort, rng = self.members(trial, attempt)
-        work = Work(
-            trial.number,
-            cohort,
-            trial.policy.assign(cohort, rng),
-            trial.config.server,
-            trial.scores_in_round,
-        )
-        self._note_tried(work)
-        return work
-
-    def _note_tried(self, work: Work) -> None:
-        self.tried["server"].add(_vector(work.server))
-        if isinstance(work.client, Mapping):
-            self.tried["client"].add(_vector(work.client))
-        elif isinstance(work.client, Sequence):
-            self.tried["client"].update(map(_vector, work.client))
-
-    def _fail(self, trial: Trial, why: str) -> None:
-        trial.reason = f"round {trial.round + 1}: no update could be used ({why})"
-        trial.status = FAILED
-        self.federation.stop(trial.number)
-
-    def _fail_untrained(self, trials: Sequence[Trial]) -> None:
-        """A model without a single round is as it was built: it must be neither scored nor selected."""
-        for trial in trials:
-            if trial.status == TRAINING and not trial.round:
-                report = self._unused.get(trial.number)
-                spent = "the budget was spent before" if report is None else _why(report)
-                self._fail(trial, spent)
-
     def evaluate(self, trials: Sequence[Trial]) -> None:
         """A fresh score of each trial, through the channel that the evaluator sets."""
         ready = [trial for trial in trials if trial.status != FAILED]
@@ -484,9 +389,17 @@ class Search:
                 trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 
-    def top(self, rung: Sequence[Trial], count: int) -> list[Trial]:
-        """The best `count` trials of a rung: as the evaluator compares them, or by a private choice."""
-        return self.channel.top(self, rung, count)
+    def choose(self, trials: Sequence[Trial], count: int) -> list[Trial]:
+        """The best `count` of these trials: by what the evaluator compares them by, or by a private choice.
+
+        A private choice says which trials are best, not in which order: they then come by their numbers. For
+        an order use `rank`.
+        """
+        return self.channel.choose(self, trials, count)
+
+    def rank(self, trials: Sequence[Trial]) -> list[Trial]:
+        """These trials, the best first. Raises `InputError` where privacy releases no values."""
+        return self.channel.rank(self, trials)
 
     def eliminate(self, trials: Sequence[Trial]) -> None:
         """Drop trials. The user's own config is kept where it is to be trained to the end."""
@@ -494,21 +407,21 @@ class Search:
             if trial.status != FAILED:
                 trial.status = ELIMINATED
                 if not (self._keep_baseline and trial.number == 0):
-                    self.federation.stop(trial.number)
+                    self.session.stop(trial.number)
 
     def finish(self, trials: Sequence[Trial]) -> None:
         """These trials are trained to the end; all but the best so far, and trial 0, are freed."""
-        self._fail_untrained(trials)
+        self._rounds.fail_untrained(self, trials)
         fresh = [trial for trial in trials if trial.status == TRAINING]
         for trial in fresh:
             trial.status = FINISHED
         rivals = fresh if self._incumbent is None else [self._incumbent, *fresh]
         if rivals:
-            self._incumbent = self.top(rivals, 1)[0]
+            self._incumbent = self.choose(rivals, 1)[0]
         for trial in self.trials:
             lost = trial.status == FINISHED and trial is not self._incumbent and trial.number != 0
-            if lost and trial.number in self.federation.trials:
-                self.federation.stop(trial.number)
+            if lost and trial.number in self.session.trials:
+                self.session.stop(trial.number)
 
     def best(self, trials: Sequence[Trial] | None = None) -> Trial:
         """The best of these trials (of all that were trained to the end).
@@ -520,7 +433,7 @@ class Search:
             found = self._incumbent
             trials = [found] if found is not None and math.isfinite(found.rank_value) else []
         good = [trial for trial in trials if trial.round and math.isfinite(trial.rank_value)]
-        best = self.top(good, 1)[0] if good else self.leader()
+        best = self.choose(good, 1)[0] if good else self.leader()
         if best is None:
             raise TuningError(self._why_none())
         return best
@@ -550,30 +463,11 @@ class Search:
         return best_first(rivals, self.evaluator)[0] if rivals else None
 
     def tell(self, kind: str) -> None:
-        """Tell callbacks that a method got on with what is no training, so that one of them may stop it."""
+        """Tell callbacks of progress that is no training, so that one of them may stop the run."""
         self._emit(kind, ())
 
     def _emit(self, kind: str, trials: Sequence[Trial]) -> None:
-        self._on_event(Event(kind, self, self.federation.replaying, trials))
-
-
-def _vector(values: Mapping[str, Any]) -> str:
-    """One text per vector of hyperparameters, to count them by."""
-    return repr(sorted(values.items()))
-
-
-def _why(report: RoundReport) -> str:
-    """The first client that failed and its reason; of one that is missing if none failed."""
-    order = sorted(report.reasons, key=lambda place: (report.status[place] != Status.FAILED, place))
-    if not order:
-        return "no client replied"
-    return f"client {report.cohort[order[0]]}: {report.reasons[order[0]]}"
-
-
-def _diverged(report: RoundReport) -> bool:
-    """Whether every reply was a model that is not finite: then another cohort will not help."""
-    reasons = report.reasons.values()
-    return len(report.reasons) == len(report.cohort) and all("not finite" in why for why in reasons)
+        self._on_event(Event(kind, self, self.session.replaying, trials))
 
 
 def check_cohort(cohort: int, clients: int) -> None:

@@ -18,7 +18,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.objects import call_own, import_object, is_own
 from fedhpo.core.phrasing import shown
 from fedhpo.methods import METHODS, SHA, FedTune, RandomSearch
-from fedhpo.methods.method import Method
+from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import BALANCED, Objective, objective_of
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.protocol.sampler import Observation, Sampler, limit_of
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 from fedhpo.space.config import Config
 
@@ -134,7 +134,7 @@ class SamplerSuite:
         MIXED.validate(config)
 
     def test_the_limit_is_not_below_what_it_suggests(self) -> None:
-        limit = self.sampler().limit(SMALL)
+        limit = limit_of(self.sampler(), SMALL)
         assert limit is None or limit >= SMALL.size
 
     def test_told_values_are_used(self) -> None:

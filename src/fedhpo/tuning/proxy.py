@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,10 +18,10 @@ import numpy as np
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.settings import shown, whole_number
-from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.method import Method
 from fedhpo.protocol.sampler import Observation
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Space
@@ -30,7 +29,8 @@ from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_callbacks
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 #: Counts that are work of the server, and those that would be messages if its clients were real.
 _WORK = ("rounds", "client_rounds", "samples", "evaluations")
@@ -79,16 +79,15 @@ class ProxySearch(Method):
         checked_callbacks(self.callbacks)
         super().__post_init__()
 
-    def tuner(self) -> Tuner:
-        """One trial, trained to the end."""
-        return Tuner(FixedLength(1), _Found(()))
+    def rounds(self, search: Search) -> int:
+        """One training; raises `InputError` where the budget is too small."""
+        return FixedLength(1).rounds(search, _Found(()))
 
     def run(self, search: Search) -> Trial:
         """Find, then train once."""
-        if hasattr(search.federation, "decide"):
-            found = search.federation.decide("proxy", self.to_dict(), lambda: self._search(search))
-        else:  # a rehearsal: whatever is found, the calls are these
-            found = {"config": search.space.default().to_dict()}
+        # Whatever is found, the calls that follow are the same: to plan them any config will do.
+        planned = {"config": search.space.default().to_dict()}
+        found = search.session.decide("proxy", self.to_dict(), lambda: self._search(search), planned=planned)
         search.facts["proxy"] = found
         *own, trial = search.start(2, _Found((Config.from_dict(found["config"]),)), Fixed())
         search.train([trial], search.rounds)
@@ -99,7 +98,7 @@ class ProxySearch(Method):
 
     def _search(self, search: Search) -> dict[str, Any]:
         """The config found on the proxy federation, its score there, and what that took."""
-        from fedhpo.search.search import StopTuning
+        from fedhpo.search.events import StopTuning
         from fedhpo.tuning.tune import tune
 
         given = self.federation
@@ -116,7 +115,7 @@ class ProxySearch(Method):
                 total=self.total,
                 cohort=min(self.cohort or search.cohort, len(federation.train_clients)),
                 seed=search.seed,
-                run=Path(search.federation.record.directory) / "proxy",
+                run=search.session.directory / "proxy",
                 objective=search.objective,
                 callbacks=self.callbacks,
             )

@@ -11,8 +11,9 @@ from types import FrameType
 from typing import Any
 
 from fedhpo.core.errors import InputError, Terminated
-from fedhpo.run.failures import Failure, warn_of
-from fedhpo.search.search import Event, Search, StopTuning
+from fedhpo.protocol.failures import Failure, warn_of
+from fedhpo.search.events import Event, StopTuning
+from fedhpo.search.search import Search
 
 #: What stops a run after the round under way, and how the record then names it.
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}

@@ -10,7 +10,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedex import policy as policies
 from fedhpo.methods.fedex.auto import AUTO
 from fedhpo.methods.fedex.settings import FedExSettings, as_dict
-from fedhpo.methods.method import Method
+from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.schedule import Schedule
 from fedhpo.schedules import FixedLength, Halving
@@ -22,7 +22,7 @@ SCHEDULES = ("fixed", "halving", "hyperband")
 
 
 @dataclass(frozen=True)
-class FedEx(FedExSettings, Method):
+class FedEx(FedExSettings, Preset):
     """FedEx: client hyperparameters are tuned while the model trains, over `arms` near each trial's config.
 
     `schedule` is "halving" (`trials` of them, 27 by default, of which `1/rate` survive each elimination),

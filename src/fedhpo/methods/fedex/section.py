@@ -57,10 +57,15 @@ def ranking(view: RunView) -> Section | None:
 
 
 def _shown(view: RunView) -> Mapping[str, Any] | None:
-    policies = view.result.get("policies") or []
+    policies = _of_arms(view)
     of_winner = [one for one in policies if one["trial"] == view.winner]
     found: list[Mapping[str, Any]] = of_winner or policies[-1:]
     return found[0] if found else None
+
+
+def _of_arms(view: RunView) -> list[Mapping[str, Any]]:
+    """What FedEx learned in each trial; other policies have no arms."""
+    return [one for one in view.result.get("policies") or [] if "arms" in one]
 
 
 def weights_over_rounds(shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def arm_use(shown: Mapping[str, Any]) -> dict[str, Any]:
 def largest_weight(view: RunView) -> dict[str, Any]:
     """The largest weight over the rounds, a line for each trial."""
     traces = []
-    for one in sorted(view.result["policies"], key=lambda p: p["trial"] == view.winner):
+    for one in sorted(_of_arms(view), key=lambda p: p["trial"] == view.winner):
         winner = one["trial"] == view.winner
         traces.append(
             {

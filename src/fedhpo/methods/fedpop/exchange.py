@@ -28,7 +28,8 @@ from fedhpo.search.channel import rank_values
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 _SCOPES = ("client", "server")
 JUDGES = ("losses", "evaluation")
@@ -184,7 +185,7 @@ class Exchange:
             return [self._copy(search, trial, best, scores) for trial in worst]
 
         key = {"trials": [[trial.number, trial.round] for trial in due]}
-        for copy in search.federation.decide("exchange", key, choose):
+        for copy in search.session.decide("exchange", key, choose):
             config = Config.from_dict(copy["config"])
             told = copy["score"], copy["source_score"]
             search.replace(trials[copy["trial"]], trials[copy["source"]], config, *told)
@@ -247,7 +248,7 @@ def _collect(search: Search, population: Sequence[Trial], attempts: dict[int, in
     trials = {trial.number: trial for trial in population}
     under_way = set(attempts)
     done = [search.collect(trials, attempts)]
-    ended = [n for n in search.federation.ready() if n in under_way and n != done[0].number]
+    ended = [n for n in search.session.ready() if n in under_way and n != done[0].number]
     done += [search.collect(trials, attempts, number) for number in ended]
     for trial in done:
         if trial.number not in attempts:

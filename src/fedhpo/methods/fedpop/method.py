@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.fedpop.local import FedPopLocal
-from fedhpo.methods.method import Method
+from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.policy import ClientPolicy
@@ -24,7 +24,7 @@ SCHEDULES = ("fixed", "halving")
 
 
 @dataclass(frozen=True)
-class FedPop(Method):
+class FedPop(Preset):
     """FedPop (Chen et al., 2025): hyperparameters of clients and server are tuned while the models train.
 
     A `population` of random configs trains side by side, under the `schedule` "fixed" (as many as the

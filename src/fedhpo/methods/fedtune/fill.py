@@ -129,7 +129,7 @@ def fill_table(
             after_step=after_step,
         )
     if all(math.isnan(score) for search in searches for score in search.scores):
-        from fedhpo.search.search import TuningError
+        from fedhpo.search.events import TuningError
 
         raise TuningError(f"no cell of the table could be trained; the first: {simulator.failures.first}")
     facts: Mapping[str, Any] = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -25,17 +24,17 @@ from fedhpo.methods.fedtune.policy import LookUp
 from fedhpo.methods.fedtune.proxy import ProxySet
 from fedhpo.methods.fedtune.table import LOOK_UPS, ReferenceTable
 from fedhpo.methods.fedtune.tuner import CellTuner
-from fedhpo.methods.method import Method
-from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.method import Method
 from fedhpo.protocol.sampler import Observation
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,6 @@ class FedTune(Method):
             raise InputError(f"patience must be a whole number of at least 0, not {self.patience!r}")
         return CellTuner(self.sampler, self.steps, self.patience or None, self.points, self.warm_start)
 
-    def tuner(self) -> Tuner:
-        """One trial, trained to the end."""
-        return Tuner(FixedLength(1), _Once(None))
-
     @property
     def needs(self) -> frozenset[str]:
         """Hyperparameters of each client's own."""
@@ -115,18 +110,19 @@ class FedTune(Method):
                 "fedtune needs proxy data ([proxy.data] in a study file; proxy= and simulate=), or a table "
                 "(table = 'FILE')"
             )
-        return super().rounds(search)
+        return FixedLength(1).rounds(search, _Once(None))
 
     def run(self, search: Search) -> Trial:
         """Fill the table, then train once."""
-        if hasattr(search.federation, "decide"):
-            found = search.federation.decide("table", self.to_dict(), lambda: self._found(search).to_dict())
-            table = ReferenceTable.from_dict(found)
-            search.facts["table"] = found
-            search.facts["proxy"] = _proxy_facts(table)
-            policy = LookUp(table)
-        else:  # a rehearsal: whatever the table holds, the calls are these
-            policy = LookUp(_any_table(search.space))
+        # Whatever the table holds, the calls that follow are the same: to plan them any will do.
+        planned = _any_table(search.space).to_dict()
+        found = search.session.decide(
+            "table", self.to_dict(), lambda: self._found(search).to_dict(), planned=planned
+        )
+        table = ReferenceTable.from_dict(found)
+        search.facts["table"] = found
+        search.facts["proxy"] = _proxy_facts(table)
+        policy = LookUp(table)
         own = search.start(1, _Once(None), Fixed())
         # The clients' hyperparameters are theirs: the trial's config holds the others only.
         config = search.space.default().replace(client={})
@@ -143,7 +139,7 @@ class FedTune(Method):
             return self._loaded(search.space)
         assert self.proxy is not None
         assert self.simulate is not None
-        directory = Path(search.federation.record.directory)
+        directory = search.session.directory
         table = fill_table(
             ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, search.seed),
             self.simulate,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedhpo.core.streams import derive, stream
+from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Work
 from fedhpo.protocol.objective import Objective
-from fedhpo.run.failures import Failures, warn_of
 from fedhpo.space.config import Config
 
 _SIDE_BY_SIDE = 32

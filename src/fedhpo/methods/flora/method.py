@@ -19,20 +19,19 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import derive
 from fedhpo.methods.flora.guided import LOCAL, Guided, local_part
-from fedhpo.methods.method import Method
-from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Answer, Status
+from fedhpo.protocol.method import Method
 from fedhpo.queries.local_search import LocalSearch
-from fedhpo.schedules import FixedLength
 from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
     from fedhpo.methods.flora.surfaces import Surface
     from fedhpo.queries.pairs import PartyPairs
-    from fedhpo.search.search import Search, Trial
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 SAMPLERS = {"tpe": samplers.TPE, "random": samplers.Random, "gp": samplers.GP}
 #: The surface that the diagnostics recommend.
@@ -120,10 +119,6 @@ class FLoRA(Method):
                 "fewer by best, or use 'forest'"
             )
 
-    def tuner(self) -> Tuner:
-        """Trials trained to the end, one after the other: the first, and those that refine it."""
-        return Tuner(FixedLength(1 + self.refine, 1))
-
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised."""
         return f"flora trains {1 + self.refine} times, whatever the total (see `refine`)"
@@ -149,14 +144,14 @@ class FLoRA(Method):
     def run(self, search: Search) -> Trial:
         """Algorithm 1."""
         space = _local(search.space)
-        self._check_pairs(len(search.federation.train_clients))
+        self._check_pairs(len(search.session.train_clients))
         parties = self._search_at_parties(search, space)
 
         @cache
         def surface() -> Surface:
             return self._surface(space, parties, search)
 
-        found = search.federation.decide(
+        found = search.session.decide(
             "flora", self.to_dict(), lambda: self._recommend(space, parties, surface(), search)
         )
         search.facts[self.name].update(found)
@@ -182,24 +177,26 @@ class FLoRA(Method):
         """Lines 2 to 5: what each party sends of its own search; who does not is left out."""
         from fedhpo.queries.pairs import PartyPairs
 
-        federation = search.federation
-        kept = federation.record.directory / JOURNAL if federation.checkpoint_share else None
-        metric, about = search.objective.metric, federation.describe()
+        session = search.session
+        journal = session.directory / JOURNAL if session.kept else None
+        metric, about = search.objective.metric, session.describe()
         if self.privacy is not None and metric == "loss" and "scoring" not in about:
             raise InputError("privacy needs a score in [0, 1]: objective 'accuracy' or 'error', not 'loss'")
-        query = self._query(space, search.rounds, derive(search.seed, "flora"), local_scoring(metric), kept)
+        query = self._query(
+            space, search.rounds, derive(search.seed, "flora"), local_scoring(metric), journal
+        )
         facts: dict[str, Any] = {
             "training": about.get("training", "federated averaging"),
             "loss": loss_in_words(metric, about.get("scoring")),
         }
         if self.privacy is not None:
             told = self.privacy.to_dict(self.configs)
-            facts["privacy"] = federation.decide(
+            facts["privacy"] = session.decide(
                 "local privacy", told, lambda: told, epsilon=self.privacy.epsilon
             )
-        asked = federation.query(query, federation.train_clients)
-        if kept is not None:
-            kept.unlink(missing_ok=True)  # the answers are recorded: what parties tried is theirs
+        asked = session.query(query, session.train_clients)
+        if journal is not None:
+            journal.unlink(missing_ok=True)  # the answers are recorded: what parties tried is theirs
         answers = [_checked(answer, space) for answer in asked]
         parties = [PartyPairs.from_dict(a.client, a.content) for a in answers if a.status == Status.OK]
         facts["parties"] = [_told(answer) for answer in answers]
@@ -250,11 +247,11 @@ class FLoRA(Method):
         from fedhpo.methods.flora.surfaces import minimise
 
         config, loss = minimise(surface, space, derive(search.seed, "minimise"))
-        if self.diagnose and search.federation.checkpoint_share:  # a run that is kept
+        if self.diagnose and search.session.kept:
             from fedhpo.methods.flora.surfaces.plots import write_plots
 
             try:
-                write_plots(surface, config, parties[:_DRAWN], search.federation.record.directory / PLOTS)
+                write_plots(surface, config, parties[:_DRAWN], search.session.directory / PLOTS)
             except (InputError, OSError) as error:
                 warnings.warn(f"{PLOTS} is left out: {error}", stacklevel=2)
         own = local_part(search.space.default())
@@ -290,7 +287,7 @@ class FLoRA(Method):
         """Between the parties' rows, where they are at hand and not private."""
         if self.privacy is not None:
             return None
-        return search.federation.distances([party.party for party in parties], search.seed)
+        return search.session.distances([party.party for party in parties], search.seed)
 
 
 def local_scoring(metric: str) -> str:

@@ -22,7 +22,7 @@ from fedhpo.reproduce.shared.pages import publish
 from fedhpo.reproduce.shared.runs import check_asked, each, finished
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.run import open_read
-from fedhpo.search.search import TuningError
+from fedhpo.search.events import TuningError
 from fedhpo.study import Study
 
 #: The papers' schedule; and a short one left alone, and killed half way and resumed.

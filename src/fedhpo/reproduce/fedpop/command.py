@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
-from fedhpo.methods.method import Method
+from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each
 

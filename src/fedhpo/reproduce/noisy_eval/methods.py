@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 
 from fedhpo.methods import BOHB, TPE, Hyperband, RandomSearch
-from fedhpo.methods.method import Method
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.federation import Floats
+from fedhpo.protocol.method import Method
 from fedhpo.reproduce.noisy_eval.figures import Curves, Point
 from fedhpo.reproduce.noisy_eval.replays import Job, replays
 from fedhpo.reproduce.noisy_eval.search import CONFIGS, Bench

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedhpo.methods.method import Method
+from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
 from fedhpo.reproduce.noisy_eval.search import CONFIGS
 from fedhpo.research.compare.comparison import Incumbents

@@ -56,7 +56,7 @@ def each(
 
     The facts of a cell are None where no trial could be trained.
     """
-    from fedhpo.search.search import TuningError
+    from fedhpo.search.events import TuningError
 
     rows = []
     for done, cell in enumerate(todo):

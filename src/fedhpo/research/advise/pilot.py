@@ -10,10 +10,10 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
+from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Floats, Ints, Work
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.tables.grid import table_configs
-from fedhpo.run.failures import Failures, warn_of
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ from fedhpo.core.errors import Terminated
 from fedhpo.core.run_errors import RunError
 from fedhpo.research.compare.comparison import Comparison, Incumbents
 from fedhpo.research.compare.methods import with_method
-from fedhpo.search.search import Event, Search, Trial
+from fedhpo.search.events import Event
+from fedhpo.search.search import Search
+from fedhpo.search.trial import Trial
 from fedhpo.study import Study
 from fedhpo.tuning.verdict import verdict_of
 
@@ -104,15 +106,15 @@ class _Trace:
         return self._truths[key]
 
     def _seen(self, search: Search, leader: Trial) -> float | None:
-        evaluator, score, federation = search.evaluator, leader.scores[-1], search.federation
+        evaluator, score, session = search.evaluator, leader.scores[-1], search.session
         if evaluator.clients is None and evaluator.privacy is None:
             return score.value
-        if leader.number not in federation.trials or leader.round != score.round:
+        if leader.number not in session.trials or leader.round != score.round:
             return None
         try:
-            federation.state(leader.number)  # brings the trial back if the run is resumed right here
+            session.wake(leader.number)
         except RunError:  # a past that was not scored before the run was killed
             return None
-        everybody = federation.validation_clients
-        [scores] = federation.inner.evaluate([leader.number], everybody)
+        everybody = session.validation_clients
+        [scores] = session.evaluate_beside([leader.number], everybody)
         return search.objective.observe(scores, leader.round, len(everybody)).value

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods import METHODS, SHA
-from fedhpo.methods.method import Method
+from fedhpo.protocol.method import Method
 from fedhpo.study import Study
 
 #: These would score all their trials at the very end; one after the other they have an incumbent on the way.

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
+from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Floats, Ints, Work
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.scoring import RowScoring
 from fedhpo.research.tables.table import CurveTable
 from fedhpo.run import Run
-from fedhpo.run.failures import Failures, warn_of
-from fedhpo.run.recorded import RecordedFederation
+from fedhpo.run.recorded import RecordedSession
 from fedhpo.run.run import has_begun, versions
-from fedhpo.search.search import TuningError
+from fedhpo.search.events import TuningError
 from fedhpo.space.config import Config
 from fedhpo.study import Study
 
@@ -99,7 +99,7 @@ def build_table(
         ) as held,
     ):
         failures = Failures(warn_of)
-        recorded = RecordedFederation(
+        recorded = RecordedSession(
             federation,
             held.record,
             held.ledger,
@@ -160,7 +160,7 @@ class _Curves:
     """The arrays of a table while they fill."""
 
     def __init__(
-        self, plan: _Plan, scoring: RowScoring, recorded: RecordedFederation, progress: Progress
+        self, plan: _Plan, scoring: RowScoring, recorded: RecordedSession, progress: Progress
     ) -> None:
         self._plan, self._scoring, self._recorded, self._progress = plan, scoring, recorded, progress
         count, ends = len(plan.configs), len(plan.rounds)

@@ -102,6 +102,10 @@ class TabularFederation(Federation):
         place = self.index(config)
         self._trials[trial] = replace(self._trials[trial], config=place, round=round)
 
+    def clock(self, trial: int) -> int:
+        """The rounds that a trial has behind it."""
+        return self._trials[trial].round
+
     def index(self, config: Config) -> int:
         """The place of a config in the pool."""
         return self._places[(config.model, config.client, config.server)]

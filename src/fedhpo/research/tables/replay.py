@@ -6,21 +6,23 @@ record of every round on the way. Here a search of 6,000 rounds takes a fraction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedhpo.core.errors import InputError
-from fedhpo.methods import Tuner, method_of
-from fedhpo.methods.method import Method
-from fedhpo.protocol.federation import Cost, Ints, Scores
+from fedhpo.methods import Tuner
+from fedhpo.protocol.federation import Cost
+from fedhpo.protocol.ledger import Budget
+from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.tables.federation import TabularFederation
-from fedhpo.run import Budget, Ledger
-from fedhpo.run.recorded import Charged
 from fedhpo.search.evaluator import Evaluator
-from fedhpo.search.search import FAILED, Event, Search, Trial
+from fedhpo.search.events import Event
+from fedhpo.search.search import Search
+from fedhpo.search.trial import Trial
+from fedhpo.search.unrecorded import UnrecordedSession
 from fedhpo.space.config import Config
+from fedhpo.tuning.setup import prepare
 
 if TYPE_CHECKING:
     from fedhpo.research.tables.table import CurveTable
@@ -57,36 +59,24 @@ def replay(
     The method sees scores through the evaluator and at this heterogeneity. Its incumbents are judged by all
     validation clients, with their data as it is.
     """
-    from fedhpo.search.private_setup import check_scored, plan_private, private_objective
-
-    chosen = method_of(method)
     budget, rounds = table.study.file.budget, int(table.rounds[-1])
-    total = total or budget.total or 10 * rounds
-    objective, evaluator = objective or table.study.objective, evaluation or Evaluator()
     federation = TabularFederation(table, heterogeneity)
-    federation.require(chosen.needs, chosen.name)
-    check_scored(objective, federation)
-    privacy = evaluator.privacy
-    if privacy is not None:
-        objective = private_objective(objective, federation)
-    trace = _Trace(table, federation, objective)
-    search = _ReplayedSearch(
+    trace = _Trace(table, federation)
+    prepared = prepare(
+        federation,
         table.space,
+        method,
         rounds=rounds,
-        total=total,
+        total=total or budget.total or 10 * rounds,
         cohort=budget.cohort,
         seed=seed,
-        objective=objective,
-        evaluator=evaluator,
-        pool=federation.pool,
+        objective=objective or table.study.objective,
+        evaluation=evaluation,
         on_event=trace,
     )
-    chosen.rounds(search)  # refuses a budget that cannot do
-    if privacy is not None:
-        plan_private(search, chosen, federation.validation_clients, False)
-    ledger = Ledger(Budget(rounds=total, epsilon=None if privacy is None else privacy.epsilon))
-    search.federation = _Unrecorded(federation, ledger)  # type: ignore[assignment]
-    best = chosen.run(search)
+    session, search = ReplayedSession(federation, prepared.budget), prepared.search
+    prepared.begin(session)
+    best, ledger = prepared.method.run(search), session.ledger
     trace.note(search, best)
     return Replay(
         best.config,
@@ -102,9 +92,9 @@ def replay(
 class _Trace:
     """The true scores of the search's incumbents."""
 
-    def __init__(self, table: CurveTable, federation: TabularFederation, objective: Objective) -> None:
+    def __init__(self, table: CurveTable, federation: TabularFederation) -> None:
         self.incumbents: list[tuple[int, float]] = []
-        self._table, self._federation, self._objective = table, federation, objective
+        self._table, self._federation = table, federation
         self._named: tuple[int, int] | None = None
         self._chosen = False
 
@@ -123,62 +113,30 @@ class _Trace:
             return
         self._named = named
         spent = search.ledger.cost.rounds
-        truth = self._table.truth(self._federation.index(leader.config), named[1], self._objective)
+        truth = self._table.truth(self._federation.index(leader.config), named[1], search.objective)
         if self.incumbents and self.incumbents[-1][0] == spent:
             self.incumbents.pop()
         self.incumbents.append((spent, truth))
 
 
-class _ReplayedSearch(Search):
-    """A search whose rounds only move clocks."""
+class ReplayedSession(UnrecordedSession):
+    """A session on a table: rounds only move clocks."""
 
-    def round(self, trials: Sequence[Trial]) -> None:
-        federation = self.federation.inner
-        assert isinstance(federation, TabularFederation)
-        for trial in trials:
-            if trial.round < federation.table.trained[federation.index(trial.config)]:
-                trial.round += 1
-                federation.seek(trial.number, trial.config, trial.round)
-            else:
-                trial.status, trial.reason = (
-                    FAILED,
-                    f"round {trial.round + 1}: failed when the table was built",
-                )
-                federation.stop(trial.number)
+    virtual = True
+
+    def __init__(self, federation: TabularFederation, budget: Budget) -> None:
+        super().__init__(federation, budget)
+        self._table = federation
+
+    def advance(self, trials: Sequence[tuple[int, Config]]) -> list[str]:
+        """Move the clock of each trial, unless its training failed when the table was built."""
+        found = [self._moved(number, config) for number, config in trials]
         self.ledger.charge(Cost(rounds=len(trials)))
-        self._emit("round", trials)
-
-
-class _Unrecorded:
-    """As much of a `RecordedFederation` as a search touches, without the record."""
-
-    replaying = False
-
-    def __init__(self, inner: TabularFederation, ledger: Ledger) -> None:
-        self.inner, self.ledger = inner, ledger
-        self.train_clients, self.validation_clients = inner.train_clients, inner.validation_clients
-        self.capabilities = inner.capabilities
-        self.start, self.stop, self.state = inner.start, inner.stop, inner.state
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self.inner.trials
-
-    def evaluate(self, trials: Sequence[int], clients: Sequence[int] | Ints) -> list[Scores]:
-        found = self.inner.evaluate(trials, clients)
-        for scores in found:
-            self.ledger.charge(scores.cost)
         return found
 
-    def decide(self, kind: str, key: Any, compute: Callable[[], Any], *, epsilon: float = 0.0) -> Any:
-        if epsilon:
-            self.ledger.require(epsilon=epsilon)
-            self.ledger.charge(epsilon=epsilon)
-        computed = compute()
-        if isinstance(computed, Charged):
-            self.ledger.charge(computed.cost)
-            return computed.value
-        return computed
-
-    def fork(self, source: int, target: int) -> None:
-        raise InputError("a table cannot fork a trial")
+    def _moved(self, trial: int, config: Config) -> str:
+        table, round = self._table, self._table.clock(trial)
+        if round >= table.table.trained[table.index(config)]:
+            return "failed when the table was built"
+        table.seek(trial, config, round + 1)
+        return ""

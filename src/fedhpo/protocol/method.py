@@ -1,0 +1,62 @@
+"""What every method is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.settings import check_settings
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
+    from fedhpo.space import Space
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A method that users know by name. It is a frozen dataclass, and its fields are its settings.
+
+    All that it knows of the world is the search that it is given: trials to start, train, score and choose
+    from, and `search.session` below them. Every random or outside choice of its own goes through
+    `search.session.decide`. So a run can be resumed by calling `run` again, which makes the same calls.
+
+    A method that is made of a schedule, a sampler and a client policy is a `fedhpo.methods.preset.Preset`.
+    """
+
+    name: ClassVar[str]
+    #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
+    number: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the federation must be able to do; see `fedhpo.protocol.federation`."""
+        return frozenset()
+
+    @abstractmethod
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; raises `InputError` where the budget is too small.
+
+        It is asked before the search has begun: there is no session yet.
+        """
+
+    @abstractmethod
+    def run(self, search: Search) -> Trial:
+        """Tune. The best trial comes back, trained to the end and freshly scored."""
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a run of it cannot go on from a total `old` to a larger one, `new`; empty if it can."""
+        return f"{self.name} does not say how its plan goes on (`refuses_more`)"
+
+    def fingerprint(self, space: Space) -> dict[str, Any]:
+        """Data and code that it uses besides its settings: see `fedhpo.core.fingerprint`."""
+        return {"class": code_of(type(self))}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name and settings, JSON-able."""
+        return {"name": self.name, **asdict(self)}

@@ -1,0 +1,31 @@
+"""What callbacks hear of a search, and how one of them stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedhpo.core.errors import FedhpoError
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
+
+
+class TuningError(FedhpoError):
+    """No trial of the search could be trained."""
+
+
+class StopTuning(Exception):
+    """Raised by a callback to stop the run; it can be resumed."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What callbacks are told: something happened in the search."""
+
+    kind: str
+    search: Search
+    replayed: bool
+    trials: Sequence[Trial] = ()

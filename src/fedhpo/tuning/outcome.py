@@ -1,0 +1,108 @@
+"""What result.json holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedhpo.core.version import VERSION
+from fedhpo.methods import Tuner
+from fedhpo.protocol.method import Method
+from fedhpo.protocol.policy import LearningState
+from fedhpo.search.private_setup import COVERS
+from fedhpo.search.search import Search
+from fedhpo.search.trial import Trial
+from fedhpo.tuning.conclusion import Conclusion, deployed, named_gain, path_of
+
+_COUNTED = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
+
+
+def outcome_of(
+    search: Search, method: Method | Tuner, found: Conclusion, scoring: str | None, reason: str
+) -> dict[str, Any]:
+    """All of it but the times; `reason` says why the run was stopped, if it was."""
+    best, own = found.best, search.own
+    objective = search.objective.to_dict()
+    if search.objective.metric == "loss" and scoring is not None:
+        objective["loss_is"] = f"1 - {scoring}"
+    return {
+        "fedhpo": VERSION,
+        "method": method.to_dict(),
+        **search.facts,
+        "seed": search.seed,
+        "objective": objective,
+        "evaluation": search.evaluator.to_dict(),
+        "privacy": _privacy(search),
+        "best": None if best is None else _shown(best, found.tests),
+        "baseline": None if own is None else _shown(own, found.tests),
+        "gain": named_gain(found.gain),
+        "verdict": found.verdict(search).to_dict(),
+        "trials": [_row(trial) for trial in search.trials],
+        "tried": {scope: len(vectors) for scope, vectors in search.tried.items()},
+        "policies": [
+            {"trial": trial.number, **trial.policy.history()}
+            for trial in search.trials
+            if isinstance(trial.policy, LearningState)
+        ],
+        "cost": _cost(search, found.baseline_rounds),
+        "failures": search.failures.to_list(),
+        "totals": search.totals,
+        "personal": found.personal,
+        "status": "stopped" if reason else "finished",
+        "reason": reason,
+    }
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    """One trial of the table of trials."""
+    shown = trial.score.to_dict() if trial.score else {}
+    return {
+        "trial": trial.number,
+        "config": trial.config.to_dict(),
+        "status": trial.status,
+        "rounds": trial.round,
+        "score": shown.get("value"),
+        "standard_error": shown.get("standard_error"),
+        "reason": trial.reason,
+        "path": path_of(trial),
+    }
+
+
+def _cost(search: Search, baseline_rounds: int) -> dict[str, Any]:
+    """What was spent.
+
+    The budget pays for the search; the user's own config, trained to the end to compare, comes on top.
+    """
+    own, spent, earlier = search.own, search.ledger.spent, search.ledger.earlier
+    trained = sum(trial.trained for trial in {*search.trials, *([own] if own else [])})
+    total = search.totals[-1] if search.totals else search.total + search.rounds_before
+    searched = int(spent["rounds"]) - baseline_rounds
+    return {name: int(spent[name] + earlier.get(name, 0)) for name in _COUNTED} | {
+        "rounds": searched,
+        "baseline_rounds": baseline_rounds,
+        "all_rounds": int(spent["rounds"] + earlier.get("rounds", 0)),
+        "budget": {"rounds": total},
+        "unspent_rounds": total - searched,
+        "rounds_before": search.rounds_before,
+        "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
+        # Comparison and test scores of smaller totals, which were done anew; part of the sums above.
+        "earlier_conclusions": {name: int(earlier.get(name, 0)) for name in _COUNTED} if earlier else None,
+    }
+
+
+def _privacy(search: Search) -> dict[str, Any] | None:
+    """How scores were kept private, and what was spent; None where they were not."""
+    settings = search.channel.to_dict()
+    if settings is None:
+        return None
+    return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS}
+
+
+def _shown(trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "config": deployed(trial).to_dict(),
+        "rounds": trial.round,
+        "validation": trial.score.to_dict() if trial.score else None,
+        "test": tests.get(trial.number),
+    }

@@ -1,0 +1,133 @@
+"""What a search begins with: its arguments checked, its budget and privacy planned.
+
+`fedhpo.tune` and the replay of a method on a table begin here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import whole_number
+from fedhpo.methods import Tuner, method_of
+from fedhpo.protocol.failures import Failures
+from fedhpo.protocol.federation import QUERY, Federation
+from fedhpo.protocol.ledger import Budget
+from fedhpo.protocol.method import Method
+from fedhpo.protocol.objective import Objective, objective_of
+from fedhpo.protocol.session import Session
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.events import Event
+from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private, private_objective
+from fedhpo.search.search import Search, check_cohort
+from fedhpo.space import Space
+from fedhpo.space.config import Config
+from fedhpo.tuning.arguments import checked_evaluator, checked_objective, checked_seed
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A method and the search that it will work with; `total` and `enqueued` as they were asked for."""
+
+    method: Method | Tuner
+    search: Search
+    plan: PrivatePlan | None
+    total: int
+    enqueued: Sequence[Config]
+    baseline: bool
+
+    @property
+    def private(self) -> bool:
+        """Whether scores are private."""
+        return self.plan is not None
+
+    @property
+    def budget(self) -> Budget:
+        """The rounds of the search and of the comparison at its end, and the epsilon."""
+        privacy = self.search.evaluator.privacy
+        rounds = self.total + (self.search.rounds if self.baseline else 0)
+        return Budget(rounds=rounds, epsilon=None if privacy is None else privacy.epsilon)
+
+    def begin(self, session: Session, totals: Sequence[int] = ()) -> None:
+        """Give the search its session."""
+        if self.plan is None:
+            self.search.begin(session, totals=totals)
+        else:
+            channel, most = self.plan.channel, self.plan.most_trials
+            self.search.begin(session, channel=channel, most_trials=most, totals=totals)
+
+    def facts(self, federation: Federation) -> dict[str, Any]:
+        """What was asked for, JSON-able: a run is resumed only with the same."""
+        search = self.search
+        return {
+            "space": search.space.to_dict(),
+            "method": self.method.to_dict(),
+            "budget": {
+                "rounds": search.rounds,
+                "total": self.total,
+                "cohort": search.cohort,
+                "baseline": self.baseline,
+            },
+            "seed": search.seed,
+            "objective": search.objective.to_dict(),
+            "evaluation": search.evaluator.to_dict(),
+            "enqueue": [config.to_dict() for config in self.enqueued],
+            "clients": [len(federation.train_clients), len(federation.validation_clients)],
+        }
+
+
+def prepare(
+    federation: Federation,
+    space: Space,
+    method: str | Method | Tuner | None,
+    *,
+    rounds: int,
+    total: int | None,
+    cohort: int,
+    seed: int,
+    objective: Objective | str | None = None,
+    evaluation: Evaluator | None = None,
+    enqueued: Sequence[Config] = (),
+    baseline: bool = False,
+    on_event: Callable[[Event], None] = lambda event: None,
+    failures: Failures | None = None,
+) -> Prepared:
+    """Check all of it, and plan: what cannot be done is refused here, before anything is trained or written.
+
+    The arguments are those of `fedhpo.tune`.
+    """
+    chosen = method_of(method)
+    objective = checked_objective(objective_of(federation.scoring) if objective is None else objective)
+    evaluator = checked_evaluator(evaluation)
+    check_scored(objective, federation)
+    rounds = whole_number("rounds", rounds)
+    total = 10 * rounds if total is None else whole_number("total", total)
+    cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
+    check_cohort(cohort, len(federation.train_clients))
+    if not len(federation.validation_clients):
+        raise InputError("no client holds validation data: there is nothing to select by")
+    federation.require(chosen.needs, chosen.name)
+    if evaluator.personalised:
+        federation.require({QUERY}, "a personalised score")
+    if evaluator.privacy is not None:
+        objective = private_objective(objective, federation)
+    search = Search(
+        space,
+        rounds=rounds,
+        total=total,
+        cohort=cohort,
+        seed=seed,
+        objective=objective,
+        evaluator=evaluator,
+        enqueued=list(dict.fromkeys(enqueued)),
+        pool=getattr(federation, "pool", None),
+        keep_baseline=baseline,
+        on_event=on_event,
+        failures=failures,
+    )
+    chosen.rounds(search)  # refuses a budget that is too small
+    private = evaluator.privacy is not None
+    plan = plan_private(search, chosen, federation, baseline) if private else None
+    return Prepared(chosen, search, plan, total, enqueued, baseline)
