@@ -6,7 +6,8 @@ from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.method import Method
-from fedhpo.methods.presets import BOHB, GP, METHODS, SHA, TPE, GridSearch, Hyperband, RandomSearch, method_of
+from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.registry import METHODS, method_of
 from fedhpo.methods.tuner import Tuner
 
 __all__ = [
