@@ -60,6 +60,11 @@ class Method:
             return f"{self.name} does not say how its plan goes on (`refuses_more`)"
         return tuner.refuses_more(old, new, rounds)
 
+    def sections(self, search: Search) -> list[Any]:
+        """What it adds to the report: see `fedhpo.protocol.sections`. Called once the search is over."""
+        tuner = self.tuner()
+        return [] if tuner is None else tuner.sections(search)
+
     def fingerprint(self, space: Space) -> dict[str, Any]:
         """Data and code that it uses besides its settings: see `fedhpo.core.fingerprint`."""
         tuner = self.tuner()

@@ -132,8 +132,8 @@ def _tuner() -> list[str]:
     return [
         "### Put together from parts",
         'Without `name` (or with `"tuner"`) the section puts a tuner together: a `schedule` (required), a '
-        "`sampler` (random if left out), a client `policy` (fixed if left out), each a table with its `name`, "
-        "or that of your own, and its settings; and maybe an `exchange` between trials, FedPop's.",
+        "`sampler` (random if left out), a client `policy` (fixed if left out), each a table with its "
+        "`name`, or that of your own, and its settings; and maybe an `exchange` between trials, FedPop's.",
         "```toml\n"
         "[method]\n"
         'schedule = { name = "halving", trials = 9 }\n'

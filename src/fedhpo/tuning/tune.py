@@ -14,6 +14,7 @@ from fedhpo.core.settings import whole_number
 from fedhpo.core.version import VERSION
 from fedhpo.methods import Tuner, method_of
 from fedhpo.methods.method import Method
+from fedhpo.methods.sections import sections_of
 from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import QUERY, Cost, Federation, Scores
 from fedhpo.protocol.objective import Objective, objective_of, paired_gain
@@ -380,6 +381,7 @@ def _outcome(
         "fedhpo": VERSION,
         "method": method.to_dict(),
         **search.facts,
+        **sections_of(method, search),
         "seed": search.seed,
         "objective": search.objective.to_dict(),
         "evaluation": search.evaluator.to_dict(),
