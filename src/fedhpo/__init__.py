@@ -34,6 +34,7 @@ _HOME = {
     "Evaluator": "fedhpo.search.evaluator",
     "Objective": "fedhpo.protocol.objective",
     "Privacy": "fedhpo.privacy.privacy",
+    "Method": "fedhpo.methods",
     "Tuner": "fedhpo.methods",
     "RandomSearch": "fedhpo.methods",
     "GridSearch": "fedhpo.methods",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         FLoRA,
         GridSearch,
         Hyperband,
+        Method,
         RandomSearch,
         Tuner,
     )
@@ -118,6 +120,7 @@ __all__ = [
     "LearnerFederation",
     "LocalPrivacy",
     "LocalSearch",
+    "Method",
     "Objective",
     "Ordinal",
     "Privacy",

@@ -8,7 +8,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.data import DATASETS, partition_from_dict, split_from_dict
 from fedhpo.methods import METHODS
 from fedhpo.study.page import PARTITIONS, SPLITS, page
-from fedhpo.study.schema import schema
+from fedhpo.study.schema import OWN, schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -28,7 +28,12 @@ def test_the_schema_names_data_sets_and_methods():
     found = schema()
     name = found["$defs"]["Data"]["properties"]["name"]
     assert name["anyOf"][0]["enum"] == list(DATASETS)
-    methods = found["properties"]["method"]["anyOf"]
+    *methods, own, tuner = found["properties"]["method"]["anyOf"]
+    assert own["properties"]["name"]["pattern"] == OWN
+    assert own["required"] == ["name"]
+    assert list(tuner["properties"]) == ["name", "schedule", "sampler", "policy", "exchange"]
+    policies = [one["properties"]["name"].get("const") for one in tuner["properties"]["policy"]["anyOf"]]
+    assert policies == ["fixed", "fedex", "fedpop", None]
     assert [one["properties"]["name"]["const"] for one in methods] == list(METHODS)
     assert all(one["additionalProperties"] is False for one in methods)
     assert [

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.hyperparameters import in_range, parse
+from fedhpo.core.registry import Registry
 from fedhpo.core.settings import check_settings
 from fedhpo.core.vectors import Vector
 
@@ -108,14 +110,34 @@ class FedYogi(_Adaptive):
         return moved
 
 
-class _Names(dict[str, type[FedAvg]]):
-    def __missing__(self, name: str) -> type[FedAvg]:
-        raise unknown_name("server optimiser", name, self)
+#: Ours; `optimiser_class` knows others too.
+OPTIMISERS: Mapping[str, type[FedAvg]] = {
+    "fedavg": FedAvg,
+    "fedavgm": FedAvgM,
+    "fedadagrad": FedAdagrad,
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
+}
+optimisers: Registry[type[FedAvg]] = Registry("aggregation", OPTIMISERS, "server optimiser")
 
 
-OPTIMISERS: Mapping[str, type[FedAvg]] = _Names(
-    fedavg=FedAvg, fedavgm=FedAvgM, fedadagrad=FedAdagrad, fedadam=FedAdam, fedyogi=FedYogi
-)
+@cache
+def optimiser_class(name: str, key: str = "") -> type[FedAvg]:
+    """The server optimiser of this name: one of ours, or a dataclass that inherits from `FedAvg`.
+
+    >>> optimiser_class("fedadm")
+    Traceback (most recent call last):
+    ...
+    fedhpo.InputError: unknown server optimiser 'fedadm' (did you mean 'fedadam'?); known: fedadagrad, \
+fedadam, fedavg, fedavgm, fedyogi; your own is written 'package.module:Name'
+    """
+    found: Any = optimisers.find(name, key)
+    if not isinstance(found, type) or not issubclass(found, FedAvg):
+        raise InputError(
+            f"{key or 'server'} = {name!r}: must be a dataclass that inherits from "
+            "fedhpo.aggregation.server.FedAvg"
+        )
+    return found
 
 
 def server_optimiser(default: str, hyperparameters: Mapping[str, Any]) -> FedAvg:
@@ -127,7 +149,7 @@ def server_optimiser(default: str, hyperparameters: Mapping[str, Any]) -> FedAvg
     values = dict(hyperparameters)
     name = values.pop("optimiser", default)
     try:
-        return parse(OPTIMISERS[name], "server", values)
+        return parse(optimiser_class(name), "server", values)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 

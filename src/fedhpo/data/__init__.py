@@ -3,7 +3,7 @@
 from fedhpo.data.build import from_arrays, from_clients
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
-from fedhpo.data.load import DATASETS, Dataset, load
+from fedhpo.data.load import DATASETS, Dataset, datasets, load
 from fedhpo.data.mixing import redeal
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
@@ -28,6 +28,7 @@ __all__ = [
     "Shards",
     "Split",
     "SplitRule",
+    "datasets",
     "distances",
     "from_arrays",
     "from_clients",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.registry import Registry
 from fedhpo.data.container import FederatedData
 from fedhpo.data.partition import Partitioner, check_clients, partition_from_dict
 from fedhpo.data.samples import Samples, assemble
@@ -51,6 +52,10 @@ DATASETS: dict[str, Dataset] = {
         for name, description in tabular.TABLES.items()
     },
 }
+
+
+#: Names of data sets, ours and others; what has one of the others is a function that returns the data.
+datasets: Registry[Any] = Registry("data", DATASETS, "data set", "package.module:function")
 
 
 def load(

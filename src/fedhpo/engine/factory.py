@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.tensors import check_tensors, hooked
-from fedhpo.models import MODELS
+from fedhpo.models import MODELS, models
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     """A factory for a name of `fedhpo.models`, a module, or a callable that builds one."""
     if isinstance(model, str):
         if model not in MODELS:
-            error = unknown_name("model", model, MODELS)
-            raise InputError(f"{error}; or give a torch.nn.Module, or a function that builds one")
+            return _own_model(model)
         return ZooModel(model, data.shape, data.classes if data.classes is not None else 1)
     if isinstance(model, nn.Module):
         check_tensors(model)  # what two tensors share in memory cannot be seen in copies
@@ -60,3 +59,11 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
     raise InputError(
         f"model must be a name, a torch.nn.Module or a callable that builds one, not {type(model).__name__}"
     )
+
+
+def _own_model(name: str) -> ModelFactory:
+    """What a name that is none of ours refers to."""
+    if not models.brings(name):
+        raise InputError(f"{models.unknown(name)}; or give a torch.nn.Module, or a function that builds one")
+    found: ModelFactory = models.find(name)
+    return found

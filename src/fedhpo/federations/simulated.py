@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from torch import nn
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation, server_optimiser
+from fedhpo.aggregation.server import OPTIMISERS, Aggregation, optimiser_class, optimisers, server_optimiser
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
@@ -115,8 +115,8 @@ class SimulatedFederation(HoldsTrials):
         if not is_number(missing) or not 0 <= missing <= 1:
             raise InputError(f"missing must be a probability, not {missing!r}")
         if not isinstance(server, str):
-            raise unknown_name("server optimiser", server, OPTIMISERS)
-        OPTIMISERS[server]  # an unknown name is an error here, not in the first round
+            raise optimisers.unknown(server)
+        optimiser_class(server)  # an unknown name is an error here, not in the first round
         self._setup = setup
         data = setup.data
         self._server = server
@@ -369,6 +369,7 @@ class SimulatedFederation(HoldsTrials):
                 "missing": self._missing,
                 "device": setup.device,
             },
+            **({} if self._server in OPTIMISERS else {"server": code_of(optimiser_class(self._server))}),
         }
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:

@@ -11,10 +11,10 @@ from flwr.serverapp import Grid
 
 from fedhpo.aggregation.server import Aggregation
 from fedhpo.core.errors import InputError
-from fedhpo.core.objects import import_object, is_own
 from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.learners import HGB, XGBOOST
+from fedhpo.models import MODELS, models
 from fedhpo.study import Study
 from fedhpo.study.learners import OPTIONS, is_learner
 from fedhpo.tuning.result import Result
@@ -69,7 +69,7 @@ def federation_of(
     if is_learner(study.file.model):
         return _learners(grid, study, settings | options)
     if model is None:
-        model = import_object(name, "model.name") if is_own(name) else name
+        model = name if name in MODELS else models.find(name, "model.name")
     return FlowerFederation(
         grid,
         model,

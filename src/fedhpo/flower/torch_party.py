@@ -13,7 +13,6 @@ import torch
 from flwr.app import Context
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.objects import import_object, is_own
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
@@ -122,8 +121,7 @@ class TorchParty:
         key = self._rows.key(context)
         if key not in self._executors or self._executors[key].setup.data is not data:
             name = self._study.file.model.name
-            model = import_object(name, "model.name") if is_own(name) else name
-            self._executors[key] = Executor(Setup(model_factory(model, data), data, device=self._device))
+            self._executors[key] = Executor(Setup(model_factory(name, data), data, device=self._device))
         return self._executors[key]
 
 

@@ -5,7 +5,8 @@ from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
-from fedhpo.methods.presets import BOHB, GP, METHODS, SHA, TPE, GridSearch, Hyperband, RandomSearch, method_of
+from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.registry import METHODS, method_of
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.method import Method
 

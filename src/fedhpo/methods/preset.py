@@ -44,6 +44,10 @@ class Preset(Method):
         """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""
         return self.tuner().refuses_more(old, new, rounds)
 
+    def sections(self, search: Search) -> list[Any]:
+        """What its parts add to the report."""
+        return self.tuner().sections(search)
+
     def fingerprint(self, space: Space) -> dict[str, Any]:
         """What it is made of, where that is code of the user's own."""
         return {**super().fingerprint(space), **self.tuner().fingerprint(space)}

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fedhpo import samplers, schedules
-from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.methods.fedex.method import FedEx
-from fedhpo.methods.fedpop.method import FedPop
-from fedhpo.methods.fedtune.method import FedTune
-from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
-from fedhpo.protocol.method import Method
 from fedhpo.samplers import Grid, Random
 from fedhpo.schedules import FixedLength, Halving
 
@@ -143,22 +136,3 @@ class BOHB(Preset):
         """TPE under Hyperband, with the paper's 15% of good trials and 64 candidates."""
         sampler = samplers.TPE(self.multivariate, None, 0.15, 64, self.random_share)
         return Tuner(schedules.Hyperband(self.rate, self.unit), sampler)
-
-
-METHODS: Mapping[str, type[Method]] = {
-    method.name: method
-    for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop, FedTune, FLoRA)
-}
-
-
-def method_of(method: str | Method | Tuner | None) -> Method | Tuner:
-    """The method meant by a name or None (successive halving); a method itself stays as it is."""
-    if method is None:
-        return SHA()
-    if isinstance(method, str):
-        if method not in METHODS:
-            raise unknown_name("method", method, METHODS)
-        return METHODS[method]()
-    if not isinstance(method, Method | Tuner):
-        raise InputError(f"method must be a name or a method, not {type(method).__name__}")
-    return method

@@ -80,6 +80,11 @@ class Tuner:
             return f"{type(self.schedule).__name__} does not say how its plan goes on (`refuses_more`)"
         return str(self.schedule.refuses_more(old, new, rounds))
 
+    def sections(self, search: Search) -> list[Any]:
+        """What its parts add to the report, where they have `sections` too."""
+        parts = (self.schedule, self.sampler, self.policy)
+        return [one for part in parts if hasattr(part, "sections") for one in part.sections(search)]
+
     def fingerprint(self, space: Space) -> dict[str, Any]:
         """What it is made of, where that is code of the user's own: see `fedhpo.core.fingerprint`."""
         parts = {"schedule": self.schedule, "sampler": self.sampler, "policy": self.policy}

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import unknown_name
+from fedhpo.core.registry import Registry
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +35,8 @@ _MODULES = {
     "resnet18_gn": "resnet",
 }
 MODELS = tuple(_MODULES)
+#: Names of models, ours and others; what has one of the others builds a module from its hyperparameters.
+models: Registry[Any] = Registry("model", dict.fromkeys(MODELS))
 
 
 def build(name: str, shape: Sequence[int], classes: int, **hyperparameters: Any) -> nn.Module:

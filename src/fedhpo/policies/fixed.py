@@ -28,8 +28,15 @@ class _FixedState:
 class Fixed:
     """`config.client` for everybody. Clients score the model before training, for the learning curve."""
 
-    needs: frozenset[str] = frozenset()
-    scores: tuple[str, ...] = (BEFORE,)
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """Before training."""
+        return (BEFORE,)
 
     def begin(self, config: Config, space: Space, rng: np.random.Generator) -> _FixedState:
         """Nothing to begin with."""

@@ -30,6 +30,11 @@ class Method(ABC):
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
     number: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__.lower()
+
     def __post_init__(self) -> None:
         check_settings(self)
 
@@ -52,6 +57,10 @@ class Method(ABC):
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a run of it cannot go on from a total `old` to a larger one, `new`; empty if it can."""
         return f"{self.name} does not say how its plan goes on (`refuses_more`)"
+
+    def sections(self, search: Search) -> list[Any]:
+        """What it adds to the report: see `fedhpo.protocol.sections`. Called once the search is over."""
+        return []
 
     def fingerprint(self, space: Space) -> dict[str, Any]:
         """Data and code that it uses besides its settings: see `fedhpo.core.fingerprint`."""

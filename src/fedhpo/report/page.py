@@ -8,7 +8,7 @@ from pathlib import Path
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.pages.page import frame
 from fedhpo.report.compare import comparison
-from fedhpo.report.sections import SECTIONS
+from fedhpo.report.sections import sections
 from fedhpo.report.view import RunView, load_view
 
 #: What reading a run's files can raise that are not as fedhpo wrote them.
@@ -78,8 +78,7 @@ def _damaged(run: str | Path, error: Exception) -> InputError:
 def page(views: Sequence[RunView]) -> str:
     """The whole page as HTML."""
     if len(views) == 1:
-        made = (section(views[0]) for section in SECTIONS)
-        return frame(views[0].name, subtitle(views[0]), [one for one in made if one is not None])
+        return frame(views[0].name, subtitle(views[0]), sections(views[0]))
     return frame("Comparison", f"{len(views)} runs", comparison(views))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from fedhpo.aggregation.server import optimiser_class
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.objects import is_own
 from fedhpo.core.phrasing import shown
-from fedhpo.data import DATASETS, FederatedData, partition_from_dict, split_from_dict
+from fedhpo.data import DATASETS, FederatedData, datasets, partition_from_dict, split_from_dict
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.models import MODELS, hyperparameter_defaults
+from fedhpo.models import MODELS, hyperparameter_defaults, models
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 from fedhpo.study.learners import NAMES
 from fedhpo.study.sections import Data, Model, Server
@@ -19,11 +19,10 @@ from fedhpo.study.sections import Data, Model, Server
 
 def check_data(data: Data) -> None:
     """The name, the options of that set, and the kinds of partition and split."""
-    if is_own(data.name):
+    if datasets.brings(data.name):
         return
     if data.name not in DATASETS:
-        hint = "; your own is written 'package.module:function'"
-        raise InputError(f"data.name: {unknown_name('data set', data.name, DATASETS)}{hint}")
+        raise datasets.unknown(data.name, "data.name")
     options = DATASETS[data.name].options
     for key in data.others:
         if key not in options:
@@ -48,17 +47,22 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
     for key in model.others:
         if key in tuned:
             raise InputError(f"model.{key} is fixed here and tuned in space.model.{key}: keep one of them")
-    if is_own(model.name):
+    if models.brings(model.name):
         return
     if model.name not in MODELS:
-        hint = "; your own is written 'package.module:Name'"
-        raise InputError(f"model.name: {unknown_name('model', model.name, (*MODELS, *NAMES))}{hint}")
+        # Learners are models too here, though they are found elsewhere.
+        raise replace(models, ours=dict.fromkeys((*MODELS, *NAMES))).unknown(model.name, "model.name")
     known = hyperparameter_defaults(model.name)
     for where, keys in (("model", model.others), ("space.model", tuned)):
         for key in keys:
             if key not in known:
                 kind = f"hyperparameter of {model.name}"
                 raise InputError(f"{where}.{key}: {unknown_name(kind, key, known)}")
+
+
+def check_server(server: Server) -> None:
+    """The server optimiser's name."""
+    optimiser_class(server.optimiser, "server.optimiser")
 
 
 def check_space(space: Space, server: Server) -> None:
@@ -70,9 +74,6 @@ def check_space(space: Space, server: Server) -> None:
     servers = space.scope("server")
     if not servers:
         return
-    # Only here: this brings in torch, which takes seconds.
-    from fedhpo.aggregation.server import OPTIMISERS
-
     named = servers.pop("optimiser", None)
     if named is not None and "optimiser" in server.model_fields_set:
         raise InputError(
@@ -80,12 +81,12 @@ def check_space(space: Space, server: Server) -> None:
         )
     names = _ends(named) if named is not None else [server.optimiser]
     for name in names:
-        _named("space.server.optimiser", lambda name=name: OPTIMISERS[name])
+        optimiser_class(name, "space.server.optimiser")
     for key, value in servers.items():
         when = getattr(value, "when", None) or {}
         chosen = when.get("server.optimiser", names)
         for name in chosen if isinstance(chosen, list | tuple) else [chosen]:
-            _check_values("server", key, value, OPTIMISERS[name], f" of {name}")
+            _check_values("server", key, value, optimiser_class(name), f" of {name}")
 
 
 def _check_values(scope: str, key: str, value: Any, kind: type[Any], of: str = "") -> None:

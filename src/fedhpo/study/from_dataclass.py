@@ -33,6 +33,7 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from fedhpo.core.errors import InputError
+from fedhpo.core.user_code import in_words
 from fedhpo.study.problems import problems
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
 
     A field that may be another dataclass, or None, is a section inside the section.
     """
-    hints = {key: _sectioned(hint) for key, hint in get_type_hints(kind).items()}
+    hints = {key: _sectioned(hint) for key, hint in _hints(kind).items()}
     members: dict[str, Any] = {
         f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and _fits_a_file(hints[f.name])
     }
@@ -51,6 +52,15 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
     # The docstring, without its examples, is what the schema and the documentation show.
     about = (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
     return create_model(name or kind.__name__, __config__=config, __doc__=about, **members)
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """The types of a dataclass' fields."""
+    try:
+        return get_type_hints(kind)
+    except Exception as error:  # annotations are code, and a user's may name what is not there
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        raise InputError(f"{name}: the types of its fields cannot be read: {in_words(error)}") from error
 
 
 def _inner(hint: Any) -> type[Any] | None:
@@ -90,7 +100,7 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         parsed = section.model_validate_json(json.dumps(dict(values)))
     except ValidationError as error:
         raise InputError("\n".join(problems(error, section, where))) from None
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     given = {key: getattr(parsed, key) for key in values}
     for key, value in values.items():
         inner = _inner(hints[key])
@@ -100,6 +110,10 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         return kind(**given)
     except InputError as error:
         raise InputError(f"{_culprit(kind, given, where)}: {error}") from None
+    except Exception as error:
+        if kind.__module__.partition(".")[0] == "fedhpo":
+            raise
+        raise InputError(f"{where}: {kind.__qualname__} refused its settings: {in_words(error)}") from error
 
 
 def _culprit(kind: type[Any], values: Mapping[str, Any], where: str) -> str:
@@ -109,6 +123,6 @@ def _culprit(kind: type[Any], values: Mapping[str, Any], where: str) -> str:
             kind(**{key: value})
         except InputError:
             return f"{where}.{key}"
-        except TypeError:  # the dataclass has required fields
+        except Exception:  # the dataclass has required fields, or is a user's own
             continue
     return where

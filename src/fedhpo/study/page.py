@@ -12,6 +12,8 @@ from fedhpo.aggregation.server import OPTIMISERS, FedAvg
 from fedhpo.core.phrasing import allowed
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.methods import METHODS
+from fedhpo.methods.fedpop.exchange import Exchange
+from fedhpo.methods.registry import parts
 from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Space
 from fedhpo.study.from_dataclass import section_of
@@ -37,15 +39,16 @@ def page() -> str:
     """The page `docs/study-file.md`."""
     whole = schema()
     sections = whole["properties"]
-    parts = [
+    pieces = [
         "# The study file",
         "A study file says what to tune, on which data and model, with which method and budget. It is TOML; "
         "`fedhpo schema` prints its JSON schema, for editors that complete and check. This page is made by "
         "`python docs/_make.py`.",
         "Required are `[data]`, `[model]`, one hyperparameter in `[space]`, and `[budget]`. A key that is "
         "not listed here is an error. `examples/` holds complete files.",
-        '**A study file is a program.** Names such as `"package.module:function"` in `[data]` and `[model]` '
-        'are imported and called, from the working directory too: `name = "os:system"` runs. Run a study of '
+        '**A study file is a program.** Names such as `"package.module:function"` in `[data]`, `[model]`, '
+        "`[method]` and `[server]` are imported and called, from the working directory too: "
+        '`name = "os:system"` runs. Run a study of '
         "somebody else's as you would run their script: after reading it. `fedhpo tune`, `advise`, `table "
         "build` and `resume` run what it names (`resume` what the run's record names). `fedhpo report`, "
         "`fedhpo runs` and `fedhpo.load_table` only read: they import nothing that a run or a table names, "
@@ -69,7 +72,11 @@ def page() -> str:
         _space(),
         "## `[method]`",
         "`name` and the method's settings; successive halving (`sha`) if the section is left out.",
+        'A name of your own, `"package.module:Name"`, or one that an installed package brings by an entry '
+        "point, is a dataclass that inherits from `fedhpo.Method`: its fields are the section's keys. See "
+        "[your own](your-own.md).",
         *(part for name, kind in METHODS.items() for part in _method(name, kind)),
+        *_tuner(),
         *(part for name in ("objective", "evaluation") for part in _section(whole, name)),
         *_section(whole, "evaluation", "privacy"),
         *_section(whole, "budget"),
@@ -77,7 +84,7 @@ def page() -> str:
         *_section(whole, "proxy", "budget"),
         *_section(whole, "flower"),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(piece for piece in pieces if piece) + "\n"
 
 
 def _section(whole: Mapping[str, Any], *names: str) -> list[str]:
@@ -118,6 +125,36 @@ def _method(name: str, kind: type[Any]) -> list[str]:
     section = section_of(kind).model_json_schema()
     keys = _keys(section, section.get("properties", {}), section.get("required", ()))
     return [f"### `{name}`", section.get("description", ""), keys]
+
+
+def _tuner() -> list[str]:
+    """A tuner that is put together from its parts."""
+    return [
+        "### Put together from parts",
+        'Without `name` (or with `"tuner"`) the section puts a tuner together: a `schedule` (required), a '
+        "`sampler` (random if left out), a client `policy` (fixed if left out), each a table with its "
+        "`name`, or that of your own, and its settings; and maybe an `exchange` between trials, FedPop's.",
+        "```toml\n"
+        "[method]\n"
+        'schedule = { name = "halving", trials = 9 }\n'
+        'sampler = { name = "tpe", gamma = 0.2 }\n'
+        'policy = { name = "fedex", arms = 9 }\n'
+        "```",
+        *(part for key, registry in parts.items() for part in _parts(key, registry.ours)),
+        "#### `exchange`",
+        f"Its keys, with defaults: {_settings(Exchange)}.",
+    ]
+
+
+def _parts(key: str, ours: Mapping[str, type[Any]]) -> list[str]:
+    rows = ((name, _about(kind), _settings(kind)) for name, kind in ours.items())
+    return [f"#### `{key}`", _names("name", rows)]
+
+
+def _settings(kind: type[Any]) -> str:
+    """The fields that a file can hold, with their defaults."""
+    members = section_of(kind).model_fields
+    return _options({name: "required" if one.is_required() else one.default for name, one in members.items()})
 
 
 def _models() -> str:

@@ -66,9 +66,7 @@ class Model(OpenSection):
 class Server(Section):
     """How the server puts updates together; hyperparameters of its optimiser stand in `[space.server]`."""
 
-    optimiser: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = Field(
-        "fedavg", description="server optimiser"
-    )
+    optimiser: str = Field("fedavg", description="server optimiser, or `package.module:Name`")
     weighting: Literal["size", "uniform"] = Field("size", description="a client's weight: its rows, or 1")
     aggregation: Literal["mean", "median", "trimmed_mean"] = Field(
         "mean", description="mean, or a rule that a few hostile clients cannot move far"

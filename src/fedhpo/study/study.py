@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.objects import call_own, import_object, is_own
-from fedhpo.core.phrasing import shown
-from fedhpo.methods import METHODS, SHA, FedTune, RandomSearch
+from fedhpo.core.errors import InputError
+from fedhpo.core.objects import call_own
+from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import BALANCED, Objective, objective_of
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
-from fedhpo.study.checks import check_clients, check_data, check_model, check_space
+from fedhpo.study.checks import check_clients, check_data, check_model, check_server, check_space
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_federation, learner_tables
+from fedhpo.study.methods import method_in
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.sections import ProxyBudget, StudyFile
@@ -98,6 +98,7 @@ class Study:
 
     def _check(self) -> None:
         check_data(self.file.data)
+        check_server(self.file.server)
         if is_learner(self.file.model):
             check_learner(self.file, self.space)
         else:
@@ -168,24 +169,18 @@ class Study:
             raise InputError(str(error) if str(error).startswith("space") else f"space: {error}") from None
 
     @cached_property
-    def method(self) -> Method:
+    def method(self) -> Method | Tuner:
         """The method; successive halving if the file names none, proxy search if it has proxy data."""
         if self.proxy_study is not None and not self._is_fedtune:
             return self._proxy(self.proxy_study, None, ())
-        values = dict(self.file.method)
-        name = values.pop("name", SHA.name)
-        if not isinstance(name, str):
-            raise InputError(f"method.name = {shown(name)}: must be a string")
-        if name not in METHODS:
-            raise InputError(f"method.name: {unknown_name('method', name, METHODS)}")
-        found = build(METHODS[name], values, "method")
+        found = method_in(self.file.method)
         return found if self.proxy_study is None else self._on_proxy_data(found, self.proxy_study, None)
 
     @property
     def _is_fedtune(self) -> bool:
         return self.file.method.get("name") == FedTune.name
 
-    def _on_proxy_data(self, method: Method, study: Study, workers: int | None) -> Method:
+    def _on_proxy_data(self, method: Method | Tuner, study: Study, workers: int | None) -> Method:
         """FedTune with the proxy set of the study, and simulated clients that train as the study says."""
         assert isinstance(method, FedTune)
         if method.table is not None:
@@ -259,10 +254,10 @@ class Study:
         return redeal(self._dealt(), data.redeal, stream(data.seed, "redeal"))
 
     def _dealt(self) -> FederatedData:
-        from fedhpo.data import FederatedData, from_clients, load
+        from fedhpo.data import DATASETS, FederatedData, datasets, from_clients, load
 
         data = self.file.data
-        if not is_own(data.name):
+        if data.name in DATASETS:
             try:
                 return load(
                     data.name,
@@ -277,7 +272,7 @@ class Study:
                 raise self._error("data", error) from error
         prefix = f"data.name = {data.name!r}"
         try:
-            function = import_object(data.name, "data.name")
+            function = datasets.find(data.name, "data.name")
             ours = ("name", "redeal")
             arguments = {key: value for key, value in self.given["data"].items() if key not in ours}
             found = call_own(function, arguments, prefix)
@@ -329,15 +324,18 @@ class Study:
         """The model as `simulate` takes it, after one was built with the default config."""
         from torch import nn
 
+        from fedhpo.models import MODELS, models
         from fedhpo.models import build as build_model
 
         name, hyperparameters = self.file.model.name, dict(self.space.default().model)
         prefix = f"model.name = {name!r}"
-        if not is_own(name):
+        if name in MODELS:
             # Called like a user's own, so that what it refuses is told with the key.
             call_own(lambda: build_model(name, data.shape, data.classes or 1, **hyperparameters), {}, prefix)
             return name
-        own = import_object(name, "model.name")
+        own = models.find(name, "model.name")
+        if not callable(own):
+            raise InputError(f"{prefix}: must be a function or a class, found {type(own).__name__}")
         built = call_own(own, hyperparameters, prefix)
         if not isinstance(built, nn.Module):
             raise InputError(f"{prefix}: must build a torch.nn.Module, found {type(built).__name__}")
@@ -386,7 +384,7 @@ class Study:
                     raise
                 raise self._error("", error) from error
 
-    def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method:
+    def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method | Tuner:
         """The method; what the server simulates has as many workers as the clients' training."""
         if self.proxy_study is None:
             return self.method

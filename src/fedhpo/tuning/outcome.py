@@ -7,6 +7,7 @@ from typing import Any
 
 from fedhpo.core.version import VERSION
 from fedhpo.methods import Tuner
+from fedhpo.methods.sections import sections_of
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.policy import LearningState
 from fedhpo.search.private_setup import COVERS
@@ -29,6 +30,7 @@ def outcome_of(
         "fedhpo": VERSION,
         "method": method.to_dict(),
         **search.facts,
+        **sections_of(method, search),
         "seed": search.seed,
         "objective": objective,
         "evaluation": search.evaluator.to_dict(),

@@ -66,7 +66,7 @@ class ProxySearch(Method):
     name: ClassVar[str] = "proxy"
 
     def __post_init__(self) -> None:
-        from fedhpo.methods.presets import method_of
+        from fedhpo.methods import method_of
 
         if not isinstance(self.federation, Federation) and not callable(self.federation):
             raise InputError(
@@ -139,7 +139,7 @@ class ProxySearch(Method):
 
     def fingerprint(self, space: Space) -> dict[str, Any]:
         """The proxy federation too, or the function that makes it."""
-        from fedhpo.methods.presets import method_of
+        from fedhpo.methods import method_of
 
         given = self.federation
         own = given.fingerprint(space.default().model) if isinstance(given, Federation) else code_of(given)
@@ -151,7 +151,7 @@ class ProxySearch(Method):
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
-        from fedhpo.methods.presets import method_of
+        from fedhpo.methods import method_of
 
         return {
             "name": self.name,

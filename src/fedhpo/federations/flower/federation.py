@@ -11,7 +11,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from torch import nn
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation, server_optimiser
+from fedhpo.aggregation.server import Aggregation, optimiser_class, server_optimiser
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
@@ -59,7 +59,7 @@ class FlowerFederation(HoldsTrials, GridFederation):
         aggregation: Aggregation | None = None,
         **settings: Any,
     ) -> None:
-        OPTIMISERS[server]  # an unknown name is an error here, not in the first round
+        optimiser_class(server)  # an unknown name is an error here, not in the first round
         self._server = server
         self._aggregation = aggregation or Aggregation()
         super().__init__(grid, **settings)

@@ -1,8 +1,12 @@
-"""The parts of a run's report, in order: each is a function from a `RunView` to a `Section`, or None."""
+"""The parts of a run's report, in order.
+
+Each is a function from a `RunView` to a `Section`, to several, or to None. What a method brings along is
+drawn by `own`: no method but those of the papers we ship is named here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fedhpo.methods.fedex.section import policy, ranking
 from fedhpo.methods.fedpop.section import lineage
@@ -14,13 +18,14 @@ from fedhpo.report.sections.curves import curves
 from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.own import own
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
 
-SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
+SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = (
     headline,
     curves,
     personal,
@@ -30,9 +35,19 @@ SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     table,
     flora,
     ranking,
+    own,
     hyperparameters,
     failures,
     cost,
     privacy,
     process,
 )
+
+
+def sections(view: RunView) -> list[Section]:
+    """All that there is to show of a run."""
+    found: list[Section] = []
+    for make in SECTIONS:
+        made = make(view)
+        found += [made] if isinstance(made, Section) else made or []
+    return found

@@ -41,9 +41,10 @@ def compare_live(
     with study.federation(workers) as federation:
         for method in methods:
             for seed in seeds:
-                trace = _Trace(directory / f"{method}-{seed}.incumbents.json")
+                place = f"{method.replace(':', '_').replace('.', '_')}-{seed}"
+                trace = _Trace(directory / f"{place}.incumbents.json")
                 result = with_method(study, method, seed).tune(
-                    directory / f"{method}-{seed}",
+                    directory / place,
                     workers=workers,
                     callbacks=[trace, *progress(method, seed)],
                     federation=federation,

@@ -28,6 +28,7 @@ from fedhpo.run.run import has_begun, versions
 from fedhpo.search.events import TuningError
 from fedhpo.space.config import Config
 from fedhpo.study import Study
+from fedhpo.study.methods import brought
 
 #: How alike validation clients are made: the paper's three settings.
 HETEROGENEITY = (0.0, 0.5, 1.0)
@@ -143,6 +144,9 @@ def table_study(study: Study) -> Study:
     given = dict(study.given)
     if study.file.proxy is not None:
         raise InputError("proxy: a table is built from one data set: leave the section out")
+    for key, name in brought(study.given):
+        if not key.startswith("method"):
+            raise InputError(f"{key} = {name!r}: a table is read without importing anything: use one of ours")
     if study.given["data"].get("redeal"):
         raise InputError("data.redeal: a table holds several heterogeneities: leave the key out")
     if dict(given.get("server", {})).get("weighting", "uniform") != "uniform":

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError
 from fedhpo.research.tables.table import CurveTable
 from fedhpo.space.config import Config
+from fedhpo.study.methods import brought
 
 #: Raised when the content changes; older files of a number that is known here are still read.
 FORMAT = 1
@@ -211,5 +212,8 @@ def _checked(table: CurveTable) -> CurveTable:
         raise InputError("a config comes twice")
     if table.study_tables["model"].get("name") == "estimator":
         raise InputError("its study names an estimator to import: a table is read, never run")
+    for key, name in brought(table.study_tables):
+        if not key.startswith("method"):  # a table's study needs no method
+            raise InputError(f"its study names {name} in {key}, to import: a table is read, never run")
     _ = table.study  # its own checks, which import nothing
     return table

@@ -17,6 +17,7 @@ from fedhpo.protocol.objective import Objective
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.study import Study
+from fedhpo.study.methods import brought
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +61,14 @@ class CurveTable:
 
     @cached_property
     def study(self) -> Study:
-        """The study that it was built from: space, budget, objective."""
-        return Study.from_dict(self.study_tables, path=f"table {self.name}")
+        """The study that it was built from: space, budget, objective.
+
+        A method that must be imported is left out: reading a table imports nothing that it names.
+        """
+        given = dict(self.study_tables)
+        if any(key.startswith("method") for key, _ in brought(given)):
+            del given["method"]
+        return Study.from_dict(given, path=f"table {self.name}")
 
     @property
     def space(self) -> Space:

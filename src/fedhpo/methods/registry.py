@@ -1,0 +1,76 @@
+"""What a study file or `fedhpo.tune` can name: methods, and the parts that a tuner is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from fedhpo import samplers, schedules
+from fedhpo.core.errors import InputError
+from fedhpo.core.objects import call_own
+from fedhpo.core.registry import Registry
+from fedhpo.core.settings import shown
+from fedhpo.methods.fedex.method import FedEx
+from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
+from fedhpo.methods.fedpop.local import FedPopLocal
+from fedhpo.methods.fedpop.method import FedPop
+from fedhpo.methods.fedtune.method import FedTune
+from fedhpo.methods.flora.method import FLoRA
+from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.tuner import Tuner
+from fedhpo.policies import Fixed
+from fedhpo.protocol.method import Method
+
+METHODS: Mapping[str, type[Method]] = {
+    method.name: method
+    for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop, FedTune, FLoRA)
+}
+SCHEDULES: Mapping[str, type[Any]] = {
+    "fixed": schedules.FixedLength,
+    "halving": schedules.Halving,
+    "hyperband": schedules.Hyperband,
+}
+SAMPLERS: Mapping[str, type[Any]] = {
+    "random": samplers.Random,
+    "grid": samplers.Grid,
+    "tpe": samplers.TPE,
+    "gp": samplers.GP,
+}
+POLICIES: Mapping[str, type[Any]] = {"fixed": Fixed, "fedex": FedExPolicy, "fedpop": FedPopLocal}
+
+methods: Registry[type[Any]] = Registry("method", METHODS)
+#: The parts of a tuner, by the key that names them.
+parts: Mapping[str, Registry[type[Any]]] = {
+    "schedule": Registry("schedule", SCHEDULES),
+    "sampler": Registry("sampler", SAMPLERS),
+    "policy": Registry("policy", POLICIES, "client policy"),
+}
+
+
+def settings_class(registry: Registry[type[Any]], name: Any, key: str = "") -> type[Any]:
+    """The class that has this name, whose fields are its settings."""
+    found: Any = registry.find(name, key)
+    if not isinstance(found, type) or not is_dataclass(found):
+        what = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
+        raise InputError(
+            f"{key or registry.kind} = {name!r}: must be a dataclass, whose fields are its settings; it is "
+            f"{what} that is none"
+        )
+    if registry.kind == "method" and not issubclass(found, Method):
+        raise InputError(f"{key or 'method'} = {name!r}: must inherit from fedhpo.Method")
+    return found
+
+
+def method_of(method: str | Method | Tuner | None) -> Method | Tuner:
+    """The method meant by a name or None (successive halving); a method itself stays as it is."""
+    if method is None:
+        return SHA()
+    if isinstance(method, str):
+        made: Method = call_own(settings_class(methods, method), {}, f"method = {method!r}")
+        return made
+    if not isinstance(method, Method | Tuner):
+        raise InputError(
+            f"method must be a name or a method that inherits from fedhpo.Method, not {shown(method)}"
+        )
+    return method

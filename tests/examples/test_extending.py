@@ -1,0 +1,188 @@
+"""The strangers in examples/extending: a sampler, a client policy and a method, each from its study file."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedhpo as fh
+from fedhpo.cli import main
+
+HERE = Path(__file__).parents[2] / "examples" / "extending"
+NAMES = ("hill_climbing", "own_rates", "pbt")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """The examples, copied to a working directory of their own."""
+    for file in HERE.iterdir():
+        if file.suffix in (".py", ".toml"):
+            shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in NAMES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+def tuned(name, *more):
+    assert main(["tune", f"{name}.toml", "--workers", "0", "--quiet", *more]) == 0
+    return json.loads(Path("runs", name, "result.json").read_text())
+
+
+def changed(name, old, new):
+    text = Path(f"{name}.toml").read_text()
+    assert old in text
+    Path(f"{name}.toml").write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_one_file_below_a_hundred_lines(name):
+    assert len((HERE / f"{name}.py").read_text().splitlines()) < 100
+
+
+def test_the_sampler(capsys):
+    result = tuned("hill_climbing")
+    assert result["method"]["sampler"] == {"name": "HillClimbing", "startup": 2, "step": 0.3}
+    assert len(result["trials"]) == 6
+    study = fh.Study.load("hill_climbing.toml")
+    known = [trial["score"] for trial in result["trials"]]
+    # From the third trial on, each is a step of at most 0.3 from the best of those before it.
+    for number in range(2, 6):
+        best = max(range(number), key=lambda one: known[one])
+        a, b = (
+            study.space.to_unit(fh.Config.from_dict(result["trials"][one]["config"]))
+            for one in (best, number)
+        )
+        assert abs(a - b).max() <= 0.3 + 1e-9
+
+
+def test_the_policy_learns_per_client(capsys):
+    result = tuned("own_rates")
+    [told] = result["sections"]
+    assert told["title"] == "Learning rates by client"
+    rows = told["parts"][1]["table"]["rows"]
+    assert rows, "the best trial has learned of some clients"
+    # Of 6 rounds, each factor is a product of 1.1 and 0.5, within 4.
+    assert all(0.25 <= factor <= 4 for _, factor in rows)
+    assert len({factor for _, factor in rows}) > 1
+    assert result["tried"]["client"] > len(result["trials"])
+
+
+def test_the_method_and_its_section_in_the_report(capsys):
+    result = tuned("pbt")
+    copies = [step for trial in result["trials"] for step in trial["path"][1:]]
+    assert len(copies) == 2  # one of four members, after rounds 2 and 4
+    assert result["cost"]["rounds"] == 24
+    rows = result["sections"][0]["parts"][0]["table"]["rows"]
+    assert [row[0] for row in rows] == [2, 4]
+    page = Path("runs/pbt/report.html").read_text(encoding="utf-8")
+    assert "<h2>Exchanges</h2>" in page
+    assert "became a copy of" in page
+
+
+def test_reading_its_run_does_not_import_it(capsys):
+    tuned("pbt")
+    del sys.modules["pbt"]
+    Path("pbt.py").write_text("raise SystemExit('imported')")
+    assert main(["report", "runs/pbt"]) == 0
+    assert main(["runs"]) == 0
+    assert "pbt" not in sys.modules
+
+
+def test_a_run_of_it_goes_on_where_it_was_stopped(capsys):
+    whole = tuned("pbt")
+    study = fh.Study.load("pbt.toml")
+    seen = []
+
+    def stop(event):
+        seen.append(event)
+        return len(seen) == 9
+
+    assert study.tune("stopped", workers=0, callbacks=[stop]).status == "stopped"
+    assert main(["resume", "stopped", "--quiet"]) == 0
+    again = json.loads(Path("stopped/result.json").read_text())
+    for key in ("times", "cost"):
+        whole.pop(key), again.pop(key)
+    assert again == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "told"),
+    [
+        (
+            "pbt",
+            "population = 4",
+            "poplation = 4",
+            "pbt.toml: method: unknown key 'poplation' (did you mean 'population'?); known: interval, "
+            "population, resample, share, step",
+        ),
+        (
+            "pbt",
+            "population = 4",
+            'population = "4"',
+            "method.population = '4': must be a whole number",
+        ),
+        (
+            "pbt",
+            "pbt:PBT",
+            "pbt:PTB",
+            "method.name = 'pbt:PTB': unknown name in module pbt 'PTB' (did",
+        ),
+        ("pbt", "pbt:PBT", "ppt:PBT", "method.name = 'ppt:PBT': module ppt cannot be imported"),
+        ("pbt", "pbt:PBT", "pbt:stream", "method.name = 'pbt:stream': must be a dataclass"),
+        ("pbt", "interval = 2", "share = 0.9", "method.share: population >= 2, interval >= 1 and 0 < share"),
+        ("pbt", "total = 24", "total = 12", "4 members of 6 rounds need a total of 24, not 12"),
+        (
+            "own_rates",
+            "down = 0.5",
+            "dwon = 0.5",
+            "own_rates.toml: method.policy: unknown key 'dwon' (did you mean 'down'?); known: down, most, up",
+        ),
+        (
+            "hill_climbing",
+            "step = 0.3",
+            "step = 3.0",
+            "method.sampler.step: step must lie in (0, 1], not",
+        ),
+        (
+            "hill_climbing",
+            "sampler = {",
+            "smapler = {",
+            "unknown key 'smapler' (did you mean 'sampler'?)",
+        ),
+        (
+            "hill_climbing",
+            '"fixed"',
+            '"fixt"',
+            "unknown schedule 'fixt' (did you mean 'fixed'?)",
+        ),
+    ],
+)
+def test_mistakes_are_told_as_ours_are(name, old, new, told, capsys):
+    changed(name, old, new)
+    assert main(["tune", f"{name}.toml", "--workers", "0", "--quiet"]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_it_is_compared_with_ours(capsys):
+    assert (
+        main(["compare", "pbt.toml", "-m", "pbt:PBT", "-m", "random", "--seeds", "1", "--quiet", "--json"])
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert "pbt:PBT" in json.dumps(found)
+    assert Path("runs/compare-pbt/pbt_PBT-0/result.json").is_file()
+
+
+def test_it_is_named_in_python():
+    sys.path.append(".")
+    space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True)})
+    federation = fh.testing.ToyFederation(6)
+    result = fh.tune(federation, space, "pbt:PBT", rounds=4, total=24, cohort=3)
+    assert result.facts["method"]["name"] == "pbt"
+    assert len(result.trials) == 6
