@@ -160,8 +160,8 @@ class Products:
     An update is what a client's training changed; the aggregate is what the updates of the round were put
     together to, before the server's optimiser. `squared` (the squared norm of each member's update) and
     `with_previous` (its inner product with the aggregate of the trial's round before) have one entry per
-    member, NaN where its reply was not used. `aggregate_squared` and `aggregate_with_previous` are the same of
-    the aggregate. What needs the round before is NaN in the first round in which products are asked for.
+    member, NaN where its reply was not used. `aggregate_squared` and `aggregate_with_previous` are the same
+    of the aggregate. What needs the round before is NaN in the first round in which products are asked for.
     """
 
     squared: Floats

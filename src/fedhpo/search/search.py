@@ -211,8 +211,8 @@ class Search:
             return tuple(dict.fromkeys((*policy.scores, *exchanged)))
         if PRODUCTS in policy.needs:
             raise InputError(
-                f"privacy: {settings_of(policy)['name']} learns from products of clients' updates, which are not "
-                "private: use fedex, or a method that learns from evaluations only, such as sha or tpe"
+                f"privacy: {settings_of(policy)['name']} learns from products of clients' updates, which are "
+                "not private: use fedex, or a method that learns from evaluations only, such as sha or tpe"
             )
         if not exchanged and isinstance(policy, SumsPolicy):
             policy.check_private(self.space, self.evaluator.privacy)
