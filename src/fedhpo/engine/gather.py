@@ -13,6 +13,7 @@ from fedhpo.aggregation.server import Aggregate
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import check_update
+from fedhpo.engine.products import UpdateProducts
 from fedhpo.protocol.federation import Status
 
 
@@ -26,16 +27,23 @@ class Gathering:
     status: NDArray[np.int8]
     results: list[JobResult]
     reasons: dict[int, str] = field(default_factory=dict)
+    products: UpdateProducts | None = None
     _waiting: dict[int, tuple[JobResult, Vector | None, Callable[[], None]]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, size: int, sequence: list[int], aggregate: Aggregate, missing: NDArray[np.bool_]
+        cls,
+        size: int,
+        sequence: list[int],
+        aggregate: Aggregate,
+        missing: NDArray[np.bool_],
+        products: UpdateProducts | None = None,
     ) -> Gathering:
         """For updates of `size` numbers from the members in `sequence`; the others are missing."""
         status = np.where(missing, Status.MISSING, Status.OK).astype(np.int8)
         reasons = {int(i): "no reply" for i in np.flatnonzero(missing)}
-        return cls(size, deque(sequence), aggregate, status, [JobResult()] * len(missing), reasons)
+        results = [JobResult()] * len(missing)
+        return cls(size, deque(sequence), aggregate, status, results, reasons, products)
 
     @property
     def complete(self) -> bool:
@@ -72,4 +80,6 @@ class Gathering:
         else:
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
                 self.aggregate.add(update, result.train_size)
+            if self.products is not None:
+                self.products.add(member, update)
             self.results[member] = result

@@ -168,6 +168,7 @@ class LearnerFederation(Federation):
     def submit(self, work: Work) -> None:
         trial = self._trials[work.trial]
         self._trials.idle(work.trial)
+        self.check_products(work)
         if not isinstance(work.client, Mapping):
             raise InputError("learners train with one client config for the whole cohort")
         if trial.client is not None:

@@ -20,9 +20,19 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.vectors import Vector
 from fedhpo.engine import flat
 from fedhpo.engine.gather import Gathering
+from fedhpo.engine.products import UpdateProducts
 from fedhpo.engine.reply import discreet
 from fedhpo.federations.trial_table import Book
-from fedhpo.protocol.federation import ClientSide, Cost, Federation, RoundReport, Status, TrialState, Work
+from fedhpo.protocol.federation import (
+    ClientSide,
+    Cost,
+    Federation,
+    Products,
+    RoundReport,
+    Status,
+    TrialState,
+    Work,
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class Trial:
     calls: int = 0
     #: Of simulated time: when its last round ended.
     clock: float = 0.0
+    #: The aggregate of the last round, where products with it were asked for.
+    previous: Vector | None = None
 
     @property
     def model(self) -> dict[str, Any]:
@@ -105,12 +117,16 @@ class Trials(Book[Trial, Round], Generic[S]):
                 f"its model has another shape ({copy.shape}, not {origin.shape})"
             )
         self.idle(target)
-        self[target] = replace(copy, weights=origin.weights, memory=origin.memory, round=origin.round)
+        self[target] = replace(
+            copy, weights=origin.weights, memory=origin.memory, round=origin.round, previous=origin.previous
+        )
 
     def state(self, trial: int) -> TrialState:
         """What is needed to go on with it."""
         one = self[trial]
         arrays = {"weights": one.weights} | {f"server.{name}": v for name, v in one.memory.items()}
+        if one.previous is not None:
+            arrays["previous"] = one.previous
         facts = {
             "shape": one.shape,
             "seed": one.seed,
@@ -130,11 +146,18 @@ class Trials(Book[Trial, Round], Generic[S]):
         if weights.shape != (self.shapes[shape].size,):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
-        self[trial] = Trial(
-            shape, facts["seed"], weights, memory, facts["round"], facts["calls"], facts["clock"]
-        )
+        numbers = (facts[name] for name in ("round", "calls", "clock"))
+        previous = state.arrays.get("previous")
+        self[trial] = Trial(shape, facts["seed"], weights, memory, *numbers, previous)
 
     # Rounds
+
+    def products(self, work: Work) -> UpdateProducts | None:
+        """What takes the products of a round's updates, where they are asked for."""
+        if not work.products:
+            return None
+        trial = self[work.trial]
+        return UpdateProducts(len(work.cohort), self.shapes[trial.shape].trainable, trial.previous)
 
     def ready(self) -> list[int]:
         """Trials whose round has all its replies."""
@@ -154,12 +177,13 @@ class Trials(Book[Trial, Round], Generic[S]):
         for member in one.missing:
             gathered.status[member] = Status.MISSING
         applied = int((gathered.status == Status.OK).sum()) >= minimum
+        products: Products | None = None
         if applied:
-            trained = self._step(one)
+            trained, products = self._step(one)
             if flat.finite(trained.weights, *trained.memory.values()):
                 trial = trained
             else:
-                applied = False
+                applied, products = False, None
                 gathered.reject("updates are so large that the model after them is not finite")
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
@@ -193,17 +217,22 @@ class Trials(Book[Trial, Round], Generic[S]):
                 bytes_up=4 * size * replies,
                 samples=sum(result.samples for result in results),
             ),
+            products,
         )
 
-    def _step(self, one: Round) -> Trial:
-        """The trial after the server's step."""
+    def _step(self, one: Round) -> tuple[Trial, Products | None]:
+        """The trial after the server's step, and the products of the updates if they were asked for."""
         trial = one.trial
         with np.errstate(over="ignore", invalid="ignore"):
             change = one.gathering.aggregate.mean()
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             weights = trial.weights + np.concatenate([step, change[trainable:]])
-        return replace(trial, weights=weights, memory=memory, round=trial.round + 1)
+        measured = one.gathering.products
+        products = None if measured is None else measured.of_round(change)
+        previous = None if measured is None else change[:trainable]
+        after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
+        return after, products
 
 
 class HoldsTrials(Federation):

@@ -131,7 +131,13 @@ class SimulatedFederation(HoldsTrials):
         self.train_clients = data.train_clients
         self.validation_clients = data.validation_clients
         self.test_clients = data.test_clients
-        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.QUERY, protocol.REPEATABLE}
+        able = {
+            protocol.CLIENT_CONFIGS,
+            protocol.FORK,
+            protocol.PRODUCTS,
+            protocol.QUERY,
+            protocol.REPEATABLE,
+        }
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities = frozenset(able)
@@ -189,7 +195,13 @@ class SimulatedFederation(HoldsTrials):
             work,
             trial,
             server_optimiser(self._server, work.server),
-            Gathering.of(len(trial.weights), sequence, self._aggregation.start(), missing),
+            Gathering.of(
+                len(trial.weights),
+                sequence,
+                self._aggregation.start(),
+                missing,
+                self._trials.products(work),
+            ),
             trial.clock + float((epochs * self._train_sizes[cohort]).max()),
         )
 

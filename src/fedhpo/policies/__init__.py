@@ -4,6 +4,6 @@ Those of the papers stand with their method: `fedhpo.methods.fedex`, `fedpop`, `
 """
 
 from fedhpo.policies.fixed import Fixed
-from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, Preparing
+from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, Preparing, ServerState
 
-__all__ = ["ClientPolicy", "Fixed", "LearningState", "PolicyState", "Preparing"]
+__all__ = ["ClientPolicy", "Fixed", "LearningState", "PolicyState", "Preparing", "ServerState"]

@@ -34,6 +34,7 @@ FORK = "fork"  # copy a trial
 QUERY = "query"  # work at the clients that is not a round
 REPEATABLE = "repeatable"  # the same calls give the same results, bit for bit
 SCORES_IN_ROUND = "scores in a round"  # training clients hold validation data
+PRODUCTS = "products of updates"  # norms and inner products of a round's updates, at the server
 
 
 class Status(enum.IntEnum):
@@ -62,7 +63,8 @@ class ClientSide(Protocol):
 class Work:
     """One round of one trial: who trains, with which hyperparameters, and how they are put together.
 
-    `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule.
+    `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule. With `products` the
+    report holds `Products` of the updates.
     """
 
     trial: int
@@ -71,6 +73,7 @@ class Work:
     server: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[str, ...] = (BEFORE, AFTER)
     minimum: int = 1
+    products: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -97,6 +100,8 @@ class Work:
             raise InputError(f"minimum must lie in 1..{len(self.cohort)} (the cohort), not {self.minimum}")
         if not isinstance(self.scores, tuple | list):
             raise InputError(f"scores must be a tuple of {BEFORE!r} and {AFTER!r}, not {self.scores!r}")
+        if self.products and rule and not listed:
+            raise InputError("products of updates cannot go with a rule that clients resolve themselves")
         for score in self.scores:
             if score not in (BEFORE, AFTER):
                 raise InputError(f"unknown score {score!r}; known: {BEFORE}, {AFTER}")
@@ -130,7 +135,7 @@ class Work:
             "server": dict(self.server),
             "scores": list(self.scores),
             "minimum": self.minimum,
-        }
+        } | ({"products": True} if self.products else {})
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,23 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Products:
+    """Norms and inner products of a round's updates, for policies that learn from directions.
+
+    An update is what a client's training changed; the aggregate is what the updates of the round were put
+    together to, before the server's optimiser. `squared` (the squared norm of each member's update) and
+    `with_previous` (its inner product with the aggregate of the trial's round before) have one entry per
+    member, NaN where its reply was not used. `aggregate_squared` and `aggregate_with_previous` are the same
+    of the aggregate. What needs the round before is NaN in the first round in which products are asked for.
+    """
+
+    squared: Floats
+    with_previous: Floats
+    aggregate_squared: float
+    aggregate_with_previous: float
+
+
+@dataclass(frozen=True)
 class RoundReport:
     """What came back from one round, one entry per member of the cohort and in its order.
 
@@ -156,7 +178,8 @@ class RoundReport:
     reply, or was not asked. `train_size` is 0 where the client did not say. `round` counts the
     rounds the trial has behind it, this one included. `applied` is False where fewer than the
     minimum replied: the model and its round clock are then as they were before. `reasons` says why a
-    member failed or is missing, by its position in the cohort.
+    member failed or is missing, by its position in the cohort. `products` are there where the work asked for
+    them and the round was applied.
     """
 
     trial: int
@@ -172,6 +195,7 @@ class RoundReport:
     accuracy_after: Floats
     reasons: Mapping[int, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
+    products: Products | None = None
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -383,6 +407,11 @@ class Federation(ABC):
         lacking = sorted(set(needed) - self.capabilities)
         if lacking:
             raise InputError(f"{by} needs a federation with: {', '.join(lacking)}; this one lacks that")
+
+    def check_products(self, work: Work) -> None:
+        """Refuse work that asks for products of updates where this federation cannot take them."""
+        if work.products and PRODUCTS not in self.capabilities:
+            raise InputError("products: this federation cannot take products of updates")
 
     def close(self) -> None:  # noqa: B027  a runtime may have nothing to free
         """Free processes and connections; the federation cannot be used afterwards."""

@@ -28,6 +28,14 @@ class PolicyState(Protocol):
 
 
 @runtime_checkable
+class ServerState(Protocol):
+    """A policy state that also sets the server's hyperparameters, round by round."""
+
+    def server(self, server: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Those of the next round, from those of the trial's config."""
+
+
+@runtime_checkable
 class LearningState(Protocol):
     """A policy state that reports what it learned, whatever that is: weights of arms, a rate for each client.
 
@@ -58,7 +66,7 @@ class ClientPolicy(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the federation must be able to do."""
+        """What the federation must be able to do; with `PRODUCTS` reports hold products of updates."""
 
     @property
     def scores(self) -> tuple[str, ...]:

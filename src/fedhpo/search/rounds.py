@@ -15,6 +15,7 @@ import numpy as np
 from fedhpo.core.streams import stream
 from fedhpo.policies.losses import round_loss
 from fedhpo.protocol.federation import Cost, RoundReport, Status, Work
+from fedhpo.protocol.policy import ServerState
 from fedhpo.search.trial import FAILED, TRAINING, Trial
 
 if TYPE_CHECKING:
@@ -104,12 +105,14 @@ class Rounds:
 
     def _work(self, search: Search, trial: Trial, attempt: int) -> Work:
         cohort, rng = cohort_of(search, trial, attempt)
+        state, server = trial.policy, trial.config.server
         work = Work(
             trial.number,
             cohort,
-            trial.policy.assign(cohort, rng),
-            trial.config.server,
+            state.assign(cohort, rng),
+            state.server(server) if isinstance(state, ServerState) else server,
             trial.scores_in_round,
+            products=trial.products,
         )
         self._note_tried(work)
         return work

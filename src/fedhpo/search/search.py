@@ -18,7 +18,7 @@ from fedhpo.core.streams import derive, stream
 from fedhpo.policies import Fixed
 from fedhpo.policies.sums import SumsPolicy
 from fedhpo.protocol.failures import Failures
-from fedhpo.protocol.federation import SCORES_IN_ROUND
+from fedhpo.protocol.federation import PRODUCTS, SCORES_IN_ROUND
 from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.policy import ClientPolicy
@@ -197,7 +197,8 @@ class Search:
             number = len(self.trials)
             self.session.start(number, config.model, derive(self.seed, "trial", number))
             state = policy.begin(config, self.space, stream(self.seed, "policy", number))
-            started.append(Trial(number, config, state, self._scores_in_round(policy)))
+            scores, products = self._scores_in_round(policy), PRODUCTS in policy.needs
+            started.append(Trial(number, config, state, scores, products=products))
             self._policies[number] = policy
             self.trials.append(started[-1])
         self._emit("start", started)
@@ -208,6 +209,11 @@ class Search:
         exchanged = () if self.exchange is None else self.exchange.scores
         if self.evaluator.privacy is None:
             return tuple(dict.fromkeys((*policy.scores, *exchanged)))
+        if PRODUCTS in policy.needs:
+            raise InputError(
+                f"privacy: {settings_of(policy)['name']} learns from products of clients' updates, which are "
+                "not private: use fedex, or a method that learns from evaluations only, such as sha or tpe"
+            )
         if not exchanged and isinstance(policy, SumsPolicy):
             policy.check_private(self.space, self.evaluator.privacy)
             return policy.scores

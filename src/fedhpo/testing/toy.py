@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.federations.trial_table import Book
@@ -17,6 +18,7 @@ from fedhpo.protocol.federation import (
     BEFORE,
     CLIENT_CONFIGS,
     FORK,
+    PRODUCTS,
     QUERY,
     REPEATABLE,
     SCORES_IN_ROUND,
@@ -25,6 +27,7 @@ from fedhpo.protocol.federation import (
     Federation,
     Floats,
     Ints,
+    Products,
     Query,
     RoundReport,
     Scores,
@@ -44,6 +47,7 @@ class _Trial:
     seed: int
     round: int = 0
     calls: int = 0
+    previous: Floats | None = None
 
 
 class ToyFederation(Federation):
@@ -85,7 +89,7 @@ class ToyFederation(Federation):
         self.train_clients: Ints = np.arange(clients)
         self.validation_clients: Ints = np.arange(clients)
         self.test_clients: Ints = np.arange(clients)
-        able = {CLIENT_CONFIGS, FORK, QUERY, SCORES_IN_ROUND}
+        able = {CLIENT_CONFIGS, FORK, PRODUCTS, QUERY, SCORES_IN_ROUND}
         self.capabilities = frozenset(able | {REPEATABLE} if repeatable else able)
         self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
         self.missing, self.failing, self.seconds = missing, failing, seconds
@@ -106,7 +110,7 @@ class ToyFederation(Federation):
             raise InputError(
                 f"trials {source} and {target} have different models: {origin.model}, {copy.model}"
             )
-        copy.weights, copy.round = origin.weights.copy(), origin.round
+        copy.weights, copy.round, copy.previous = origin.weights.copy(), origin.round, origin.previous
 
     def stop(self, trial: int) -> None:
         """Forget the trial."""
@@ -148,10 +152,13 @@ class ToyFederation(Federation):
         before = np.full(len(cohort), _loss(trial.weights)) + noise[0]
         ok = status == Status.OK
         applied = int(ok.sum()) >= work.minimum
+        products = None
         if applied:
             step = np.average(updates[ok], axis=0, weights=self.sizes[cohort][ok])
             trial.weights = trial.weights + work.server.get("lr", 1.0) * step
             trial.round += 1
+            products = _products(updates, ok, step, trial.previous) if work.products else None
+            trial.previous = step if work.products else None
         trial.calls += 1
 
         before[~ok | (BEFORE not in work.scores)] = np.nan
@@ -162,7 +169,7 @@ class ToyFederation(Federation):
         reasons = {int(m): "failed as it was told to" for m in np.flatnonzero(status == Status.FAILED)}
         scores = before, after, np.exp(-before), np.exp(-after)
         return RoundReport(
-            work.trial, trial.round, applied, cohort, status, sizes, sizes, *scores, reasons, cost
+            work.trial, trial.round, applied, cohort, status, sizes, sizes, *scores, reasons, cost, products
         )
 
     def _step(self, work: Work, member: int, weights: Floats) -> Floats:
@@ -203,8 +210,9 @@ class ToyFederation(Federation):
     def state(self, trial: int) -> TrialState:
         """The weights; model, seed and round as facts."""
         found = self._trials[trial]
+        last = {} if found.previous is None else {"previous": found.previous}
         return TrialState(
-            {"weights": found.weights},
+            {"weights": found.weights, **last},
             {"model": found.model, "seed": found.seed, "round": found.round, "calls": found.calls},
         )
 
@@ -212,7 +220,12 @@ class ToyFederation(Federation):
         """The trial as it was, under this number."""
         facts = state.facts
         self._trials[trial] = _Trial(
-            np.array(state.arrays["weights"]), facts["model"], facts["seed"], facts["round"], facts["calls"]
+            np.array(state.arrays["weights"]),
+            facts["model"],
+            facts["seed"],
+            facts["round"],
+            facts["calls"],
+            state.arrays.get("previous"),
         )
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,6 +251,13 @@ class ToyFederation(Federation):
         for client in clients:
             if not 0 <= client < len(self.sizes):
                 raise InputError(f"unknown client {client}; there are 0..{len(self.sizes) - 1}")
+
+
+def _products(updates: Floats, ok: NDArray[np.bool_], step: Floats, previous: Floats | None) -> Products:
+    before = np.full_like(step, np.nan) if previous is None else previous
+    squared, with_previous = (updates**2).sum(axis=1), updates @ before
+    squared[~ok] = with_previous[~ok] = np.nan
+    return Products(squared, with_previous, float(step @ step), float(step @ before))
 
 
 def _loss(weights: Floats) -> float:

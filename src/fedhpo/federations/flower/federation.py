@@ -65,7 +65,7 @@ class FlowerFederation(HoldsTrials, GridFederation):
         super().__init__(grid, **settings)
         self._model = self._server_model(model)
         self._trials = Trials(self._model.first, self._aggregation)
-        able = {protocol.CLIENT_CONFIGS, protocol.FORK}
+        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.PRODUCTS}
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities |= able
@@ -117,7 +117,11 @@ class FlowerFederation(HoldsTrials, GridFederation):
         # As in the simulated federation, whose sums are taken in this order.
         sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
         gathering = Gathering.of(
-            len(trial.weights), sequence, self._aggregation.start(), np.zeros(len(sizes), np.bool_)
+            len(trial.weights),
+            sequence,
+            self._aggregation.start(),
+            np.zeros(len(sizes), np.bool_),
+            self._trials.products(work),
         )
         return Round(work, trial, server_optimiser(self._server, work.server), gathering)
 

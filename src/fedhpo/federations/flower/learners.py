@@ -130,6 +130,7 @@ class FlowerLearnerFederation(GridFederation):
     def submit(self, work: Work) -> None:
         trial = self._trials[work.trial]
         self._trials.idle(work.trial)
+        self.check_products(work)
         if not isinstance(work.client, Mapping):
             raise InputError("learners train with one client config for the whole cohort")
         if trial.raw:

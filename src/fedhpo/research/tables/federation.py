@@ -134,6 +134,7 @@ class TabularFederation(Federation):
         for client in work.cohort:
             if not 0 <= client < len(self.table.train_sizes) or not self.table.train_sizes[client]:
                 raise InputError(f"client {client} cannot train: it is not there, or has no training data")
+        self.check_products(work)
         if not isinstance(work.client, Mapping):
             raise InputError("a table replays one config for all clients of a trial, not one for each")
         if trial.round >= self.table.rounds[-1]:

@@ -1,0 +1,41 @@
+"""Every client policy does what a client policy must do."""
+
+from dataclasses import replace
+
+from fedhpo.methods.fedex import policy as fedex
+from fedhpo.methods.fedpop.local import FedPopLocal
+from fedhpo.methods.fedtune import Cells, ReferenceTable
+from fedhpo.methods.fedtune.policy import LookUp
+from fedhpo.policies import Fixed
+from fedhpo.protocol.policy import ClientPolicy
+from fedhpo.testing.policy import SPACE, PolicySuite
+
+
+class TestFixed(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return Fixed()
+
+
+class TestFedEx(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return fedex.FedEx(arms=4)
+
+
+class TestFedExWithAllRemedies(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return fedex.FedEx.auto(arms=5, explore=0.1, entropy=0.01, eliminate=0.1, until=0.5)
+
+
+class TestFedPopLocal(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return FedPopLocal()
+
+    def begun(self) -> ClientPolicy:
+        return replace(FedPopLocal(), rounds=self.rounds)
+
+
+class TestLookUp(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        tuned = SPACE.subspace(("client",))
+        rows = tuple({"lr": lr, "batch_size": 16} for lr in (0.1, 0.3))
+        return LookUp(ReferenceTable(Cells((0.2, 0.8), (30,)), rows, tuned))
