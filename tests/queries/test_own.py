@@ -1,6 +1,7 @@
 """A query of a user's own is answered by the same function in a simulation and over Flower."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ def test_it_fails_at_one_client_without_the_others():
     three, zero, one, two = asked(simulated(), Failing())
     assert three.content == zero.content == "fine"
     assert one.status == two.status == Status.FAILED
-    assert one.reason == "ValueError: no such column (own_queries.py:57, in answer)"
-    assert two.reason.startswith("query 'failing': a value for the record must be JSON-able: object")
+    assert re.fullmatch(r"ValueError: no such column \(own_queries\.py:\d+, in answer\)", one.reason)
+    assert two.reason == "query 'failing': a value for the record must be JSON-able: set {1} is not"
 
 
 @pytest.mark.parametrize("query", [LabelCounts(1.0, 7), WeightNorm(0), Failing()])
