@@ -117,7 +117,7 @@ class SealedFederation(Federation):
         if isinstance(task, OwnQuery):
             raise InputError(
                 f"privacy: the query {task.name!r} is answered from clients' rows without noise, which "
-                "epsilon would not cover: leave out [evaluation.privacy], or use a method without such queries"
+                "epsilon would not cover: leave out [evaluation.privacy], or use another method"
             )
         return self.inner.query(task, clients)
 
