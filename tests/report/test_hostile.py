@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 import sys
+from dataclasses import dataclass
 
 import pytest
 
@@ -12,6 +13,7 @@ import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.core.digests import digest, row_digest
 from fedhpo.core.run_errors import RunError
+from fedhpo.protocol.sections import figure, section, table
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.record import StateFile
 from fedhpo.study.recorded import recorded_study
@@ -29,7 +31,21 @@ def runs(tmp_path_factory):
         ("ex", fh.FedEx(schedule="fixed", trials=2, arms=3)),
     ):
         fh.tune(ToyFederation(6), space, method, rounds=3, total=12, cohort=3, run=folder / name)
+    fh.tune(ToyFederation(6), space, Telling(), rounds=3, total=12, cohort=3, run=folder / "own")
     return folder
+
+
+@dataclass(frozen=True)
+class Telling(fh.Method):
+    """A method that brings sections of its own."""
+
+    def tuner(self):
+        return fh.Tuner(fh.schedules.FixedLength(2))
+
+    def sections(self, search):
+        traces = [{"x": [1, 2], "y": [0.5, 0.7], "name": "curve", "text": ["a", "b"]}]
+        picture = figure(traces, {"title": {"text": "picture"}, "xaxis": {"title": {"text": "round"}}})
+        return [section("Told", "a paragraph", table(["name", "value"], [["cell", 1.5], [None, 2]]), picture)]
 
 
 def hostile(runs, tmp_path, name, change):
@@ -70,7 +86,7 @@ def rewrite(target, change):
     database.close()
 
 
-@pytest.mark.parametrize("name", ["pop", "ex"])
+@pytest.mark.parametrize("name", ["pop", "ex", "own"])
 def test_nothing_that_a_run_names_is_imported(runs, tmp_path, monkeypatch, name, capsys):
     (tmp_path / "evil.py").write_text(
         f"open({str(tmp_path / 'marker')!r}, 'w').close()\nload = Net = print\n"
@@ -81,7 +97,8 @@ def test_nothing_that_a_run_names_is_imported(runs, tmp_path, monkeypatch, name,
     study = {
         "data": {"name": "evil:load"},
         "model": {"name": "estimator", "path": "evil:Net"},
-        "method": {"name": "evil:Method"},
+        "method": {"name": "evil:Method", "schedule": {"name": "evil:load"}},
+        "server": {"optimiser": "evil:load"},
     }
     rewrite(target, lambda key, value: value | {"study": study} if key == "study" else value)
     assert main(["report", str(target)]) in (0, 2)
@@ -91,7 +108,7 @@ def test_nothing_that_a_run_names_is_imported(runs, tmp_path, monkeypatch, name,
     assert "evil" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["pop", "ex"])
+@pytest.mark.parametrize("name", ["pop", "ex", "own"])
 def test_names_are_shown_never_run(runs, tmp_path, name):
     target = hostile(runs, tmp_path, name, lambda text: text + ATTACK)
     assert main(["report", str(target)]) == 0
@@ -99,6 +116,41 @@ def test_names_are_shown_never_run(runs, tmp_path, name):
     assert "&lt;script&gt;alert(1)" in page  # it was shown, so that this test has tried something
     assert "<script>alert(1)" not in page
     assert "<img src=x" not in page
+
+
+def test_sections_of_a_method_are_drawn_as_data(runs, tmp_path):
+    target = hostile(runs, tmp_path, "own", str)
+    assert main(["report", str(target)]) == 0
+    page = (target / "report.html").read_text(encoding="utf-8")
+    own = page[page.index("<h2>Told</h2>") :].partition("</section>")[0]
+    assert "<p>a paragraph</p>" in own
+    assert '<td class="n " data-key="1.5">1.5</td>' in own
+    [drawn] = re.findall(r'class="figure">(.*?)</script>', own, re.DOTALL)
+    assert json.loads(drawn)["data"][0]["y"] == [0.5, 0.7]
+    assert json.loads(drawn)["layout"]["height"] == 360
+
+
+def test_texts_in_figures_are_no_tags(runs, tmp_path):
+    target = hostile(runs, tmp_path, "own", lambda text: text if len(text) > 7 else f"<a href='x'>{text}</a>")
+    assert main(["report", str(target)]) == 0
+    page = (target / "report.html").read_text(encoding="utf-8")
+    figures = re.findall(r'class="figure">(.*?)</script>', page, re.DOTALL)
+    [drawn] = [json.loads(text) for text in figures if "&lt;a href" in text]
+    assert drawn["data"][0]["name"] == "&lt;a href=&#x27;x&#x27;&gt;curve&lt;/a&gt;"
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [3, [3], [{"title": "a"}], [{"title": "a", "parts": [{"html": "<b>"}]}], [{"title": "a", "parts": 1}]],
+)
+def test_sections_that_are_none_are_damage(runs, tmp_path, sections, capsys):
+    target = hostile(runs, tmp_path, "own", str)
+    result = json.loads((target / "result.json").read_text()) | {"sections": sections}
+    (target / "result.json").write_text(json.dumps(result))
+    content = digest((target / "result.json").read_bytes()).hex()
+    rewrite(target, lambda key, value: value | {"result.json": content} if key == "outputs" else value)
+    assert main(["report", str(target)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_the_page_allows_its_own_programs_only(runs, tmp_path):
@@ -151,7 +203,17 @@ def test_checkpoints_lie_in_the_run(tmp_path):
     assert (tmp_path / "outside.safetensors").read_text() == "mine"
 
 
-def test_a_table_names_nothing_to_import(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"model": {"name": "estimator", "path": "evil:Net"}}, True),
+        ({"method": {"name": "evil:Net"}}, False),
+        ({"method": {"schedule": {"name": "evil:Net"}}}, False),
+        ({"server": {"optimiser": "evil:Net"}}, True),
+        ({"proxy": {"data": {"name": "digits"}, "method": {"name": "evil:Net"}}}, True),
+    ],
+)
+def test_a_table_names_nothing_to_import(tmp_path, monkeypatch, changes, refused):
     import io
     import zipfile
 
@@ -165,9 +227,12 @@ def test_a_table_names_nothing_to_import(tmp_path, monkeypatch):
             inner = old.read(name)
             if name == "header.json":
                 header = json.loads(inner)
-                header["study"]["model"] = {"name": "estimator", "path": "evil:Net"}
+                header["study"] |= changes
                 inner = json.dumps(header).encode()
             new.writestr(name, inner)
-    with pytest.raises(fh.InputError, match="never run"):
-        fh.load_table(tmp_path / "a.table")
+    if refused:
+        with pytest.raises(fh.InputError, match="never run"):
+            fh.load_table(tmp_path / "a.table")
+    else:  # a table needs no method
+        assert fh.load_table(tmp_path / "a.table").study.method == fh.SHA()
     assert not (tmp_path / "marker").exists()

@@ -102,11 +102,12 @@ def _loaded(points: list[EntryPoint], prefix: str) -> Any:
         values = " and ".join(point.value for point in points)
         raise InputError(f"{prefix}: several installed packages bring it: {values}; write one of these")
     point = points[0]
+    why = ""
     try:
-        return point.load()
-    except InputError as error:
-        raise InputError(f"{prefix}: {error}") from error
+        found = point.load()
+        why = "" if callable(found) else f"it is an {type(found).__name__}, neither a function nor a class"
     except Exception as error:
-        raise InputError(
-            f"{prefix}: the entry point {point.name!r} ({point.value}) cannot be loaded: {in_words(error)}"
-        ) from error
+        why = str(error) if isinstance(error, InputError) else in_words(error)
+    if why:
+        raise InputError(f"{prefix}: the entry point {point.name!r} ({point.value}) cannot be loaded: {why}")
+    return found

@@ -44,7 +44,9 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
 from fedhpo.workers.crew import Ended
 from fedhpo.workers.spawn import cores
@@ -303,10 +305,11 @@ class LearnerFederation(Federation):
     # Local search
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
+        if isinstance(task, OwnQuery):
+            return self._answers(task, [int(c) for c in self._known(clients)])
         if not isinstance(task, LocalSearch):
-            raise InputError(
-                f"a federation of learners answers the query {LocalSearch.name!r}, not {task.name!r}"
-            )
+            known = f"{LocalSearch.name!r} and those that have an `answer`"
+            raise InputError(f"a federation of learners answers the queries {known}, not {task.name!r}")
         scoring = self._scoring if task.scoring in (None, "loss") else str(task.scoring)
         chosen = [int(c) for c in self._known(clients)]
         scorer(scoring)
@@ -326,6 +329,14 @@ class LearnerFederation(Federation):
         answers |= side_by_side(task, searches, trainer)
         self._ended |= trainer.others
         return [answers[party] for party in chosen]
+
+    def _answers(self, task: OwnQuery, parties: Sequence[int]) -> list[Answer]:
+        """Answers to a query of the user's own. A trial has no model that could be sent."""
+        number = getattr(task, "trial", None)
+        if number is not None:
+            raise InputError(f"query {task.name!r}: trial = {number!r}: a learner's model is not sent")
+        down = len(canonical(task.to_dict()))
+        return ask_each(task, parties, lambda c: party_at(self._data, c, c, task, None, ()), down)
 
     # State
 

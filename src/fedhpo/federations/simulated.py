@@ -11,12 +11,13 @@ import numpy as np
 from torch import nn
 
 from fedhpo.aggregation.server import OPTIMISERS, Aggregation, optimiser_class, optimisers, server_optimiser
+from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
 from fedhpo.core.settings import is_number, whole_number
 from fedhpo.core.streams import derive, stream
-from fedhpo.core.vectors import Vector
+from fedhpo.core.vectors import Vector, named_parts
 from fedhpo.data import distances
 from fedhpo.data.fingerprint import data_of
 from fedhpo.engine import flat
@@ -47,7 +48,9 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
+from fedhpo.queries.own import ask_each, party_at, query_seed
 from fedhpo.space.config import Config
 from fedhpo.workers.spawn import cores
 
@@ -317,8 +320,10 @@ class SimulatedFederation(HoldsTrials):
         if isinstance(task, LocalSearch):
             chosen = [int(c) for c in self._known_clients(clients)]
             return search_clients(self._setup, self._workers, task, chosen)
+        if isinstance(task, OwnQuery):
+            return self._answers(task, [int(c) for c in self._known_clients(clients)])
         if not isinstance(task, FineTune):
-            known = f"{FineTune.name!r} and {LocalSearch.name!r}"
+            known = f"{FineTune.name!r}, {LocalSearch.name!r} and those that have an `answer`"
             raise InputError(f"a simulated federation answers the queries {known}, not {task.name!r}")
         trial = self._trials[task.trial]
         self._trials.idle(task.trial)
@@ -348,6 +353,21 @@ class SimulatedFederation(HoldsTrials):
             content = {"size": result.validation_size} | {name: getattr(result, name) for name in names}
             answers[client] = Answer(client, Status.OK, content, cost=replace(cost, samples=result.samples))
         return [answers[client] for client in chosen]
+
+    def _answers(self, task: OwnQuery, clients: Sequence[int]) -> list[Answer]:
+        """Answers to a query of the user's own, which comes with a trial's model if it names one."""
+        number: int | None = getattr(task, "trial", None)
+        weights: Mapping[str, Vector] | None
+        seed: tuple[int, ...]
+        weights, seed, down = None, (), len(canonical(task.to_dict()))
+        if number is not None:
+            trial = self._trials[number]
+            self._trials.idle(number)
+            shapes = FlatModel(flat.build(self._setup.factory, trial.model)).shapes
+            weights, down = named_parts(shapes, trial.weights), 4 * len(trial.weights)
+            seed = query_seed(task, trial.seed, trial.calls)
+        data = self._setup.data
+        return ask_each(task, clients, lambda c: party_at(data, c, c, task, weights, seed), down)
 
     # The federation itself
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +21,7 @@ from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
 from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
 from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
 from fedhpo.flower.rules import rule_of
+from fedhpo.protocol.query import check_query_class, query_of
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
@@ -45,7 +46,7 @@ def client(
     evaluate: EvaluateFunction | None = None,
     sizes: Callable[[Context], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
-    queries: Mapping[str, QueryFunction] | None = None,
+    queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
 ) -> ClientApp:
     """Register the answers to a tuning server with a Flower `ClientApp`; the app comes back.
 
@@ -70,7 +71,9 @@ def client(
         With these: the client's training labels and the number of classes, for methods that let each client
         look up its own hyperparameters. They stay here.
     queries
-        Further queries that this client answers, by name: `function(asked, arrays, task, context)`.
+        Further queries that this client answers: with `study`, a list of classes that bring their own
+        `answer` (see `fedhpo.protocol.query`), or functions by name, `function(asked, arrays, task,
+        context)`. It answers no others, whatever a server asks.
 
     Examples
     --------
@@ -104,7 +107,7 @@ def client(
         raise InputError("evaluate is missing: without it the server has nothing to select by")
     else:
         party = OwnParty(train, evaluate, sizes, labels)
-    answers |= queries or {}
+    answers |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party)
 
     def hello(message: Message, context: Context) -> Message:
         return _replied(message, lambda *_: ({"answer": party.hello(context).to_dict()}, {}))
@@ -129,6 +132,21 @@ def client(
     for name, function in answers.items():
         app.query(name)(on_query(function))
     return app
+
+
+def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFunction]:
+    """A function for each class of queries that the client's owner listed."""
+    named = {check_query_class(kind): kind for kind in kinds}
+    if named and not hasattr(party, "answer"):
+        raise InputError(
+            "queries: classes need study, whose rows they are answered from; with train and evaluate give "
+            "functions by name, queries={'name': function}"
+        )
+
+    def function(kind: type[Any]) -> QueryFunction:
+        return lambda asked, model, task, context: party.answer(query_of(kind, asked), model, task, context)  # type: ignore[attr-defined]
+
+    return {name: function(kind) for name, kind in named.items()}
 
 
 class Party(Protocol):

@@ -13,7 +13,9 @@ from fedhpo.federations.flower.clients import Hello
 from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
+from fedhpo.queries.own import answered, party_at
 from fedhpo.study import Study
 from fedhpo.study.learners import is_learner
 
@@ -35,10 +37,17 @@ class StudyParty:
         self._given, self._data, self._device, self._tells = study, data, device, tell_sizes
 
     @cached_property
+    def _study(self) -> Study:
+        """Read when it is first needed: an app is imported in processes that need no study."""
+        return self._given if isinstance(self._given, Study) else Study.load(self._given)
+
+    @cached_property
+    def _rows(self) -> NodeRows:
+        return NodeRows(self._study.load_data, self._data, self._tells)
+
+    @cached_property
     def _party(self) -> TorchParty | TreesParty:
-        """Made when it is first needed: an app is imported in processes that need no study."""
-        study = self._given if isinstance(self._given, Study) else Study.load(self._given)
-        rows = NodeRows(study.load_data, self._data, self._tells)
+        study, rows = self._study, self._rows
         if is_learner(study.file.model):
             from fedhpo.flower.trees_party import TreesParty
 
@@ -58,6 +67,14 @@ class StudyParty:
     def evaluate(self, model: Any, task: Task, context: Context) -> Scored:
         """Scores on this node's rows of a split."""
         return self._party.evaluate(model, task, context)
+
+    def answer(self, query: OwnQuery, model: Any, task: Task, context: Context) -> Any:
+        """The answer to a query that brings its own, on this node's rows, and what it cost."""
+        data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
+        weights = None if isinstance(model, bytes) or not model else model
+        party = party_at(data, place, task.client, query, weights, task.seed)
+        content = answered(query, party)
+        return content, party.counted | ({} if self._rows.tells else {"samples": 0})
 
     @property
     def queries(self) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.user_code import without_message
 from fedhpo.protocol.federation import (
     Answer,
@@ -26,6 +27,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.query import OwnQuery
 
 #: Reasons that the server itself finds, which tell nothing but that an update cannot be used.
 KNOWN_REASONS = frozenset(
@@ -112,6 +114,11 @@ class SealedFederation(Federation):
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
         """Work at the clients that is not a round."""
+        if isinstance(task, OwnQuery):
+            raise InputError(
+                f"privacy: the query {task.name!r} is answered from clients' rows without noise, which "
+                "epsilon would not cover: leave out [evaluation.privacy], or use another method"
+            )
         return self.inner.query(task, clients)
 
     def state(self, trial: int) -> TrialState:

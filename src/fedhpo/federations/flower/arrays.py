@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedhpo.core.vectors import Vector
+from fedhpo.core.vectors import Vector, named_parts
 
 #: How Flower names arrays in numpy's own file format.
 _NUMPY = "numpy.ndarray"
@@ -43,12 +43,7 @@ class Layout:
         >>> layout.split(np.arange(6, dtype=np.float32))["weight"].tolist()
         [[0.0, 1.0], [2.0, 3.0]]
         """
-        parts, offset = {}, 0
-        for name, shape in self.shapes.items():
-            size = math.prod(shape)
-            parts[name] = vector[offset : offset + size].reshape(shape)
-            offset += size
-        return parts
+        return named_parts(self.shapes, vector)
 
     def join(self, arrays: Mapping[str, NDArray[Any]]) -> Vector:
         """Named arrays as one vector; `Rejected` where they are not the model's."""

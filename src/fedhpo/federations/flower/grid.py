@@ -14,7 +14,6 @@ from flwr.serverapp import Grid
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.streams import derive
 from fedhpo.federations.flower import messages
 from fedhpo.federations.flower.clients import SPLITS
 from fedhpo.federations.flower.mailbox import Item, Parcel, Post
@@ -34,6 +33,7 @@ from fedhpo.protocol.federation import (
     Status,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.own import query_seed
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
@@ -210,8 +210,7 @@ class GridFederation(Federation):
         parcel, cost = None, Cost(bytes_down=len(canonical(task.to_dict())))
         if number is not None:
             parcel, about, (seed, *others) = self._asked_of(number)
-            own = (derive(seed, task.name.replace("_", "-")), *others)
-            asked |= replace(about, seed=own).to_dict()
+            asked |= replace(about, seed=query_seed(task, seed, *others)).to_dict()
             cost = Cost(bytes_down=parcel.bytes)
         chosen = self._known(clients)
         self._nodes.look()

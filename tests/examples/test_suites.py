@@ -1,0 +1,21 @@
+"""The strangers pass the conformance suites."""
+
+import importlib.util
+from pathlib import Path
+
+from fedhpo.testing.sampler import SamplerSuite
+
+HERE = Path(__file__).parents[2] / "examples" / "extending"
+
+
+def example(name):
+    """A module of examples/extending."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestHillClimbing(SamplerSuite):
+    def sampler(self):
+        return example("hill_climbing").HillClimbing()
