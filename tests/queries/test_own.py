@@ -134,7 +134,7 @@ def test_it_is_recorded_and_charged(tmp_path):
             return fh.Tuner(fh.schedules.FixedLength(1))
 
         def run(self, search):
-            answers = search.federation.query(Counted(), search.federation.train_clients)
+            answers = search.session.query(Counted(), search.session.train_clients)
             search.facts["rows"] = sum(sum(answer.content["counts"]) for answer in answers)
             return super().run(search)
 
@@ -161,7 +161,7 @@ def test_privacy_refuses_it(tmp_path):
             return fh.Tuner(fh.schedules.FixedLength(1))
 
         def run(self, search):
-            search.federation.query(LabelCounts(), search.federation.train_clients)
+            search.session.query(LabelCounts(), search.session.train_clients)
             return super().run(search)
 
     private = fh.Evaluator(privacy=fh.Privacy(epsilon=1.0, evaluations=4))
