@@ -146,9 +146,9 @@ class Trials(Book[Trial, Round], Generic[S]):
         if weights.shape != (self.shapes[shape].size,):
             raise InputError(f"the saved trial {trial} does not fit the model: {weights.shape[0]} numbers")
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
-        numbers = (facts[name] for name in ("round", "calls", "clock"))
+        counts = {name: facts[name] for name in ("round", "calls", "clock")}
         previous = state.arrays.get("previous")
-        self[trial] = Trial(shape, facts["seed"], weights, memory, *numbers, previous)
+        self[trial] = Trial(shape, facts["seed"], weights, memory, **counts, previous=previous)
 
     # Rounds
 
