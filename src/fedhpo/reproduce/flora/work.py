@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from fedhpo.queries.pairs import PartyPairs
 from fedhpo.reproduce.flora.data import Problem, Trees, learner_of
 from fedhpo.samplers import TPE
 from fedhpo.space.config import Config
-from fedhpo.workers.crew import Crew
-from fedhpo.workers.spawn import spawn
+from fedhpo.workers.pool import Handler
+from fedhpo.workers.processes import Processes, pickled
 
 #: Seeds of the folds (and of the learner) that the default config is scored with; regrets are of the first.
 FOLD_SEEDS = (0, 1, 2)
@@ -219,32 +218,22 @@ def _federated(task: Task) -> bool:
 def _on_workers(tasks: Sequence[Task], folder: Path, workers: int) -> Iterator[Task]:
     """Do the tasks on so many processes; each comes back when it is done."""
     # One at a time: a long task that waited behind another would leave a worker idle at the end.
-    crew: Crew[Task] = Crew(
-        min(workers, len(tasks)), partial(spawn, _work, folder), lambda task: task, held=1
-    )
+    pool: Processes[Task] = Processes(min(workers, len(tasks)), _prepare, pickled(folder), held=1)
     try:
         for task in tasks:
-            crew.submit(task)
+            pool.submit(task)
         for _ in tasks:
-            ended = crew.next()
+            ended = pool.next()
             assert ended is not None
             if ended.failure:
                 raise FedhpoError(f"{ended.job.name}: {ended.failure}; what was done is kept, run it again")
             yield ended.job
     finally:
-        crew.close()
+        pool.close()
 
 
-def _work(pipe: connection.Connection, folder: Path) -> None:
-    """The main function of a worker."""
-    while True:
-        ticket, task = pipe.recv()
-        try:
-            task.run(folder)
-        except Exception as error:
-            pipe.send((ticket, None, f"{type(error).__name__}: {error}"))
-        else:
-            pipe.send((ticket, None, ""))
+def _prepare(folder: Path) -> Handler[Task]:
+    return lambda task: task.run(folder)
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
