@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import FedhpoError, InputError
-from fedhpo.core.streams import derive, stream
+from fedhpo.core.streams import derive
 from fedhpo.methods.flora.surfaces import SURFACES, diagnose, fit_surface, minimise
 from fedhpo.methods.flora.surfaces.heterogeneity import best_scores
-from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation
 from fedhpo.queries.pairs import PartyPairs
 from fedhpo.reproduce.flora.data import Problem, Trees, learner_of
-from fedhpo.samplers import TPE
+from fedhpo.samplers import Asker
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Handler
 from fedhpo.workers.processes import Processes, pickled
@@ -64,15 +62,14 @@ class Search:
         lines = read_lines(file)
         space = learner_of(self.problem).space
         assert space is not None
-        seen = [_observed(place, line) for place, line in enumerate(lines)]
+        asker = Asker(space, seed=derive(0, self.name), limit=self.tries, purpose=("search",))
+        for line in lines:
+            asker.add(Config.from_dict(line["config"]), line["loss"])
         with _appended(file, len(lines)) as add:
-            for place in range(len(lines), self.tries):
-                rng = stream(derive(0, self.name), "search", place)
-                config = TPE().suggest(space, seen, [one.config for one in seen], rng)
-                assert config is not None  # all of these spaces are continuous
-                line = {"config": config.to_dict(), "loss": self._loss(config)}
-                add(line)
-                seen.append(_observed(place, line))
+            while (config := asker.ask()) is not None:
+                loss = self._loss(config)
+                add({"config": config.to_dict(), "loss": loss})
+                asker.tell(config, loss)
 
     def _loss(self, config: Config) -> float:
         if self.party == CENTRAL:
@@ -166,11 +163,6 @@ class Default:
 
 
 Task = Search | Recommend | Default
-
-
-def _observed(place: int, line: dict[str, Any]) -> Observation:
-    loss = line["loss"]
-    return Observation(place, Config.from_dict(line["config"]), Score(loss, 0.0, 1, 1, loss))
 
 
 def _or_worst(loss: Callable[[], float]) -> float:
