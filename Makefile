@@ -19,6 +19,8 @@ test-flower: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python benchmarks/graph.py
 
 types: $(VENV)/.installed
 	$(BIN)/mypy

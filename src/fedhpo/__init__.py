@@ -21,6 +21,7 @@ _HOME = {
     "Choice": "fedhpo.space",
     "Ordinal": "fedhpo.space",
     "Config": "fedhpo.space.config",
+    "Asker": "fedhpo.samplers",
     "FederatedData": "fedhpo.data",
     "from_clients": "fedhpo.data",
     "from_arrays": "fedhpo.data",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from fedhpo.queries.local_search import LocalSearch
     from fedhpo.research.tables import load_table
     from fedhpo.research.tables.federation import TabularFederation
+    from fedhpo.samplers import Asker
     from fedhpo.search.evaluator import Evaluator
     from fedhpo.search.events import StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
@@ -102,6 +104,7 @@ __all__ = [
     "GP",
     "SHA",
     "TPE",
+    "Asker",
     "Choice",
     "Config",
     "Evaluator",

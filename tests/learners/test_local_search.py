@@ -68,7 +68,7 @@ def test_only_the_best_pairs_are_sent_where_fewer_are_wanted(inline):
 def test_results_do_not_depend_on_the_workers_and_survive_one_that_dies(inline):
     _, expected = search(inline, configs=6)
     with fh.LearnerFederation(party_data(), BAYES, workers=2) as federation:
-        os.kill(federation._hired.pids[0], signal.SIGKILL)
+        os.kill(federation._started.pids[0], signal.SIGKILL)
         _, answers = search(federation, configs=6)
         before = federation.pids
         assert {a.status for a in search(federation, configs=1000, deadline=1e-9)[1]} == {Status.MISSING}
@@ -186,7 +186,7 @@ def test_losses_are_not_kept_in_clear_beside_private_ones(tmp_path):
 def test_work_of_a_late_party_is_dropped(inline):
     _, answers = search(inline, configs=1000, deadline=1e-9)
     assert {a.status for a in answers} == {Status.MISSING}
-    assert not inline._hired._waiting
+    assert not inline._started._waiting
     assert {a.status for a in search(inline)[1]} == {Status.OK}
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 
 #: The longest message that is kept; torch's can hold whole tensors.
 _LONGEST = 500
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple(
     {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")}
     | {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")}
@@ -56,7 +56,7 @@ def _is_ours(file: str) -> bool:
     if file.startswith("<frozen"):
         return True
     standard = file.startswith(_STANDARD) and not _INSTALLED.search(file)
-    return standard or os.path.abspath(file).startswith(_HERE)
+    return standard or os.path.abspath(file).startswith(_OURS)
 
 
 def without_message(reason: str) -> str:

@@ -23,7 +23,7 @@ from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.pool import Done, Order, Pool
-from fedhpo.workers.crew import ATTEMPTS, HELD
+from fedhpo.workers.processes import ATTEMPTS, HELD
 from fedhpo.workers.spawn import keep_freed_memory
 
 #: Seconds that a first worker may take to find a place and start.
@@ -48,7 +48,7 @@ def connect(address: str) -> None:
         ) from error
 
 
-class _Hands:
+class _Server:
     """What runs in a worker: the executor of the pool that it serves."""
 
     def __init__(self) -> None:
@@ -98,26 +98,26 @@ class _Worker:
         return list(self.sent) if self.starting is None else [self.starting]
 
 
-class _Crew:
-    """This process' workers in the cluster; they outlive a pool, as they take seconds to start."""
+class _Idle:
+    """This process' idle workers in the cluster; they outlive a pool, because they take seconds to start."""
 
     def __init__(self) -> None:
-        self._idle: list[_Worker] = []
+        self._workers: list[_Worker] = []
         self._cluster = ""
 
     def take(self, count: int) -> list[_Worker]:
         """So many workers, those that are there first."""
         cluster = ray.get_runtime_context().get_job_id()
         if cluster != self._cluster:  # another cluster, or the same one joined anew: the old ones are gone
-            self._idle, self._cluster = [], cluster
-        found, surplus, self._idle = self._idle[:count], self._idle[count:], []
+            self._workers, self._cluster = [], cluster
+        found, surplus, self._workers = self._workers[:count], self._workers[count:], []
         for worker in surplus:
             ray.kill(worker.actor)
-        return found + [self.hire() for _ in range(count - len(found))]
+        return found + [self.start() for _ in range(count - len(found))]
 
-    def hire(self) -> _Worker:
+    def start(self) -> _Worker:
         """A new worker, wherever a core is free."""
-        return _Worker(ray.remote(_Hands).options(num_cpus=1, scheduling_strategy="SPREAD").remote())
+        return _Worker(ray.remote(_Server).options(num_cpus=1, scheduling_strategy="SPREAD").remote())
 
     def give_back(self, workers: list[_Worker]) -> None:
         """Keep those that have nothing to do, and end the others."""
@@ -126,10 +126,10 @@ class _Crew:
                 with contextlib.suppress(Exception):
                     ray.kill(worker.actor)
             else:
-                self._idle.append(worker)
+                self._workers.append(worker)
 
 
-_crew = _Crew()
+_idle = _Idle()
 
 
 class RayPool(Pool):
@@ -149,7 +149,7 @@ class RayPool(Pool):
         self._orders: deque[Order] = deque()
         self._attempts: dict[Order, int] = {}
         self._ended: deque[Done] = deque()
-        self._members = [self._serving(worker) for worker in _crew.take(self.workers)]
+        self._members = [self._serving(worker) for worker in _idle.take(self.workers)]
         self._lost_at_start = 0
 
     def _serving(self, worker: _Worker) -> _Worker:
@@ -231,7 +231,7 @@ class RayPool(Pool):
         self._lost_at_start += member.starting is not None
         if self._lost_at_start >= _STARTS:
             raise FedhpoError(f"workers cannot start in the Ray cluster: {error}") from error
-        self._members[self._members.index(member)] = self._serving(_crew.hire())
+        self._members[self._members.index(member)] = self._serving(_idle.start())
         for i, orders in enumerate(member.sent.values()):
             for order in orders:
                 self._unplace(order)
@@ -244,7 +244,7 @@ class RayPool(Pool):
 
     def close(self) -> None:
         if ray.is_initialized():
-            _crew.give_back(self._members)
+            _idle.give_back(self._members)
         self._members = []
         self._placed.clear()
         del self._setup

@@ -1,52 +1,37 @@
-"""The main function of a worker process."""
+"""What a worker process does for the engine: tasks of local training, weights by shared memory."""
 
 from __future__ import annotations
 
-import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData
-from fedhpo.workers.memory import Arena, SharedArray, SharedFile
+from fedhpo.workers.memory import Arena, Region, SharedArray, SharedFile
+from fedhpo.workers.pool import Handler
 from fedhpo.workers.shared_data import open_data
-from fedhpo.workers.spawn import keep_freed_memory
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+#: What a worker is sent: the task, regions and lengths of its start weights, region and shape of its output.
+Packed = tuple[Any, Sequence[tuple[Region, int]], Region | None, tuple[int, int] | None]
 
 
-def main(
-    pipe: Connection, file: SharedFile, code: bytes, data: tuple[FederatedData, dict[str, SharedArray]]
-) -> None:
-    """Receive tasks until the parent goes."""
-    keep_freed_memory()
-    try:
-        import torch
+def prepare(
+    own: tuple[Any, ...], file: SharedFile, data: tuple[FederatedData, dict[str, SharedArray]]
+) -> Handler[Packed]:
+    """A worker's handler; torch is imported here, so that the parent learns it where that fails."""
+    import torch
 
-        from fedhpo.engine.executor import Executor, Setup
+    from fedhpo.engine.executor import Executor, Setup
 
-        torch.set_num_threads(1)
-        factory, loss, train, device = pickle.loads(code)  # our own parent's
-        executor = Executor(Setup(factory, open_data(*data), loss, train, device))
-    except Exception as error:
-        pipe.send(f"{type(error).__name__}: {error}")
-        return
-    pipe.send(None)
+    torch.set_num_threads(1)
+    factory, loss, train, device = own
+    executor = Executor(Setup(factory, open_data(*data), loss, train, device))
     arena = Arena(file)
-    while True:
-        try:
-            ticket, (packed, starts, region, shape) = pipe.recv()
-        except (EOFError, OSError):
-            return
-        value: Any = None
-        failure = ""
-        try:
-            output = None if region is None else arena.vector(region, shape[0] * shape[1]).reshape(shape)
-            vectors = [arena.vector(start, size) for start, size in starts]
-            value = executor.run(pickle.loads(packed), vectors, output)
-        except Exception as error:
-            failure = in_words(error)
-        try:
-            pipe.send((ticket, value, failure))
-        except OSError:
-            return
+
+    def handle(packed: Packed) -> Any:
+        task, starts, region, shape = packed
+        output = None
+        if region is not None and shape is not None:
+            output = arena.vector(region, shape[0] * shape[1]).reshape(shape)
+        return executor.run(task, [arena.vector(start, size) for start, size in starts], output)
+
+    return handle

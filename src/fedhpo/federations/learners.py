@@ -28,7 +28,7 @@ from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import HGB, XGBOOST, learner_of
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, score_of, scorer
 from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
-from fedhpo.learners.workers import Processes, Workers, workers_of
+from fedhpo.learners.workers import start_workers
 from fedhpo.protocol.federation import (
     QUERY,
     REPEATABLE,
@@ -48,7 +48,7 @@ from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
-from fedhpo.workers.crew import Ended
+from fedhpo.workers.pool import Ended, Pool
 from fedhpo.workers.spawn import cores
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
@@ -134,7 +134,7 @@ class LearnerFederation(Federation):
         if self._count < 0:
             raise InputError(f"workers must be at least 0, not {workers}")
         self._bench = Bench(self._learner, self._data)
-        self._workers: Workers | None = None
+        self._workers: Pool[Task] | None = None
         self._trials = Book[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
         self._fitted: dict[int, Any] = {}
         self._ended: dict[int, Ended[Task]] = {}
@@ -182,7 +182,7 @@ class LearnerFederation(Federation):
             raise InputError(f"server hyperparameter {name!r}: learners have none")
         self._learner.check([*work.client, *trial.model])
         trained = self._trained(work)
-        ticket = self._hired.submit(self._task(trained)) if self._training == "pooled" else 0
+        ticket = self._started.submit(self._task(trained)) if self._training == "pooled" else 0
         self._trials.rounds[work.trial] = work, ticket
 
     def _trained(self, work: Work) -> _Trial:
@@ -202,7 +202,7 @@ class LearnerFederation(Federation):
             return self._end(number, *self._train_collectively(under_way[number][0]))
         wanted = {ticket: n for n, (_, ticket) in under_way.items() if trial in (None, n)}
         while not (ended := wanted.keys() & self._ended.keys()):
-            done = self._hired.next()
+            done = self._started.next()
             if done is not None:
                 self._ended[done.ticket] = done
         done = self._ended.pop(min(ended))
@@ -325,7 +325,7 @@ class LearnerFederation(Federation):
                 answers[party] = Answer(party, Status.FAILED, reason=str(error))
                 continue
             searches[party] = PartySearch(task, party, len(labels))
-        trainer = _Folds(self._hired, task, scoring, folds, {p: s.size for p, s in searches.items()})
+        trainer = _Folds(self._started, task, scoring, folds, {p: s.size for p, s in searches.items()})
         answers |= side_by_side(task, searches, trainer)
         self._ended |= trainer.others
         return [answers[party] for party in chosen]
@@ -408,12 +408,12 @@ class LearnerFederation(Federation):
     @property
     def pids(self) -> list[int]:
         """The worker processes' ids, if there are any."""
-        return self._workers.pids if isinstance(self._workers, Processes) else []
+        return [] if self._workers is None else self._workers.pids
 
     @property
-    def _hired(self) -> Workers:
+    def _started(self) -> Pool[Task]:
         if self._workers is None:
-            self._workers = workers_of(self._bench, self._count)
+            self._workers = start_workers(self._bench, self._count)
         return self._workers
 
     def close(self) -> None:
@@ -430,7 +430,7 @@ class _Folds:
 
     def __init__(
         self,
-        workers: Workers,
+        workers: Pool[Task],
         task: LocalSearch,
         scoring: str,
         folds: Mapping[int, int],

@@ -27,7 +27,7 @@ class RayFederation(SimulatedFederation):
         super().__init__(setup, workers=workers, **settings)
         self._address, self._wanted = address, workers
 
-    def _hire(self) -> tuple[Pool, str]:
+    def _start_pool(self) -> tuple[Pool, str]:
         try:
             from fedhpo.engine.cluster import RayPool
         except ModuleNotFoundError as error:

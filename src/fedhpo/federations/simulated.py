@@ -28,7 +28,7 @@ from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.plan import Member, plan
-from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, hire, refuse_in_worker
+from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
@@ -52,7 +52,7 @@ from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import ask_each, party_at, query_seed
 from fedhpo.space.config import Config
-from fedhpo.workers.spawn import cores
+from fedhpo.workers.spawn import cores, refuse_in_worker
 
 SPLITS = get_args(SplitName)
 #: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
@@ -175,7 +175,7 @@ class SimulatedFederation(HoldsTrials):
             weights = [places[i][0].trial.weights for i in members]
             order = Order(task, weights, (len(members), len(weights[0])))
             self._running[order] = [places[i] for i in members]
-            self._workforce.submit(order)
+            self._started_pool.submit(order)
         self._trials.rounds.update({one.work.trial: one for one in rounds})
 
     def _begin(self, work: Work) -> Round:
@@ -230,7 +230,7 @@ class SimulatedFederation(HoldsTrials):
         rounds = self._trials.rounds
         first = min(rounds, key=lambda number: rounds[number].ends) if trial is None else trial
         while not rounds[first].gathering.complete:
-            self._collect(self._workforce.next())
+            self._collect(self._started_pool.next())
         one = rounds.pop(first)
         return self._trials.end(one, one.work.minimum)
 
@@ -272,9 +272,9 @@ class SimulatedFederation(HoldsTrials):
             for begin, end in chunks:
                 order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])
                 orders[order] = i, slice(begin, end)
-                self._workforce.submit(order)
+                self._started_pool.submit(order)
         while orders:
-            done = self._workforce.next()
+            done = self._started_pool.next()
             if done.order not in orders:
                 self._collect(done)
                 continue
@@ -336,11 +336,11 @@ class SimulatedFederation(HoldsTrials):
             job = Job(client, 0, task.client, (derive(trial.seed, "fine-tune"), trial.calls), trial.round)
             order = Order(TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.weights])
             orders[order] = client
-            self._workforce.submit(order)
+            self._started_pool.submit(order)
         answers = {}
         cost = Cost(bytes_down=4 * len(trial.weights), bytes_up=2 * _SCORE_BYTES, evaluations=2)
         while orders:
-            done = self._workforce.next()
+            done = self._started_pool.next()
             if done.order not in orders:
                 self._collect(done)
                 continue
@@ -410,16 +410,16 @@ class SimulatedFederation(HoldsTrials):
     @property
     def pids(self) -> list[int]:
         """The worker processes' ids, if there are any."""
-        return self._pool.pids if isinstance(self._pool, ProcessPool) else []
+        return [] if self._pool is None else self._pool.pids
 
     @property
-    def _workforce(self) -> Pool:
+    def _started_pool(self) -> Pool:
         if self._pool is None:
-            self._pool, self._note = self._hire()
+            self._pool, self._note = self._start_pool()
         return self._pool
 
-    def _hire(self) -> tuple[Pool, str]:
-        return hire(self._setup, self._workers)
+    def _start_pool(self) -> tuple[Pool, str]:
+        return start_pool(self._setup, self._workers)
 
     def close(self) -> None:
         if self._pool is not None:

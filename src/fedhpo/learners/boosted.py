@@ -72,7 +72,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, x: Array, y: Array, classes: int | None = None) -> BoostedTrees:
         """Train on labels 0, 1, ...; `classes` says how many there are, where these rows lack the last."""
-        xgboost = _xgboost()
+        xgboost = import_xgboost()
         classes = int(y.max()) + 1 if classes is None else classes
         trained = xgboost.train(self.parameters(classes), xgboost.DMatrix(x, y, nthread=1), self.max_iter)
         return self.adopt(trained, classes)
@@ -80,7 +80,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def adopt(self, booster: Any, classes: int) -> BoostedTrees:
         """Take a booster that was trained elsewhere: an object, or the bytes of its `save_raw`."""
         if isinstance(booster, bytes | bytearray):
-            raw, booster = booster, _xgboost().Booster({"nthread": 1})
+            raw, booster = booster, import_xgboost().Booster({"nthread": 1})
             booster.load_model(bytearray(raw))
         self.booster_ = booster
         self.classes_ = np.arange(max(classes, 2))
@@ -88,7 +88,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, x: Array) -> Array:
         """The probability of each class."""
-        found: Array = self.booster_.predict(_xgboost().DMatrix(x, nthread=1))
+        found: Array = self.booster_.predict(import_xgboost().DMatrix(x, nthread=1))
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     def predict(self, x: Array) -> Array:
@@ -97,7 +97,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return likeliest
 
 
-def _xgboost() -> Any:
+def import_xgboost() -> Any:
+    """The xgboost module, or an error that names the extra to install."""
     try:
         import xgboost
     except ImportError:

@@ -21,9 +21,8 @@ from fedhpo.core.settings import check_settings, shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import Answer, Cost, Status
-from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation, Sampler
-from fedhpo.samplers import TPE
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.samplers import TPE, Asker
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
@@ -141,46 +140,42 @@ class PartySearch:
 
     def __init__(self, query: LocalSearch, party: int, size: int) -> None:
         self.party, self.size, self._query = party, size, query
-        self._asked: list[Config] = []
-        self._seen: list[Observation] = []
+        self._asker = Asker(
+            query.space,
+            query.sampler,
+            seed=query.seed,
+            enqueue=[query.space.default()] if query.try_default else (),
+            limit=query.configs,
+            purpose=("local search", party),
+        )
         self._reason = ""
         self.samples = 0
 
     @property
     def tried(self) -> int:
         """How many configs were scored."""
-        return len(self._seen)
+        return len(self._asker.observations)
 
     def ask(self) -> Config | None:
         """The next config to try; None when the search is over."""
-        query, number = self._query, len(self._asked)
-        if number >= query.configs:
-            return None
-        if number == 0 and query.try_default:
-            config: Config | None = query.space.default()
-        else:
-            rng = stream(query.seed, "local search", self.party, number)
-            config = query.sampler.suggest(query.space, self._seen, self._asked, rng)
-        if config is not None:
-            self._asked.append(config)
-        return config
+        return self._asker.ask()
 
     def tell(self, loss: float | None, reason: str = "") -> None:
         """The loss of the config asked for last; None, and the reason, where it could not be trained."""
-        query, number = self._query, len(self._seen)
+        query, number = self._query, self.tried
         self._reason = self._reason or reason
         if query.privacy is not None:
             # Whether a config could be trained is a fact about the rows too: it counts as the worst loss.
             rng = stream(query.seed, "local noise", self.party, number)
             loss = query.privacy.noisy(1.0 if loss is None else loss, query.configs, rng)
         value = math.inf if loss is None or math.isnan(loss) else loss
-        self._seen.append(Observation(number, self._asked[number], Score(value, 0.0, 1, 1, value)))
+        self._asker.tell(number, value)
 
     def answer(self) -> Answer:
         """What the party sends: pairs and size, or that no config could be trained."""
         from fedhpo.queries.pairs import PartyPairs
 
-        known = [seen for seen in self._seen if math.isfinite(seen.score.value)]
+        known = [seen for seen in self._asker.observations if math.isfinite(seen.score.value)]
         if not known:
             reason = f"no config could be trained; the first: {self._reason or 'its loss is not finite'}"
             return Answer(self.party, Status.FAILED, reason=reason, cost=self._cost(None))

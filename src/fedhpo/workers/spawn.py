@@ -11,15 +11,13 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from multiprocessing import connection, get_context, process, resource_tracker
-from typing import Any, TypeVar
-
-Job = TypeVar("Job")
-Value = TypeVar("Value")
+from typing import Any
 
 _STARTED: weakref.WeakSet[Any] = weakref.WeakSet()
+#: Exit code of a worker whose main script has no main guard.
+UNGUARDED = 77
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -33,29 +31,29 @@ def spawn(
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    member = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
+    worker = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
     own = contextlib.nullcontext() if script else _without_script()
-    with _single_threaded(), no_signals(), own:
-        member.start()
-    _STARTED.add(member)
+    with _single_threaded(), _no_signals(), own:
+        worker.start()
+    _STARTED.add(worker)
     theirs.close()
-    return member, ours
+    return worker, ours
 
 
 @atexit.register
 def _kill_started() -> None:
     """Before Python's own end, which sends workers a SIGTERM, that they ignore, and waits for them."""
-    for member in list(_STARTED):
+    for worker in list(_STARTED):
         with contextlib.suppress(ValueError):  # closed already
-            member.kill()
+            worker.kill()
 
 
 def _begin(main: Callable[..., None], *arguments: Any) -> None:
-    follow_parent()
+    _follow_parent()
     main(*arguments)
 
 
-def follow_parent() -> None:
+def _follow_parent() -> None:
     """Called in a worker: ignore the signals that stop a run, and end when the parent does.
 
     Ctrl-C and a scheduler's SIGTERM reach the whole process group: when to stop is the parent's affair.
@@ -63,16 +61,6 @@ def follow_parent() -> None:
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def map_in_processes(
-    function: Callable[[Job], Value], jobs: Iterable[Job], workers: int, chunksize: int = 4
-) -> list[Value]:
-    """What `function` gives for each job, in their order, by so many spawned processes."""
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=follow_parent) as pool:
-        with no_signals():  # they must not come before the workers ignore them
-            found = pool.map(function, jobs, chunksize=chunksize)
-        return list(found)
 
 
 def _end_with_parent() -> None:
@@ -86,6 +74,19 @@ def _end_with_parent() -> None:
 def of_the_script(*arguments: Any) -> bool:
     """Whether the arguments hold something that the main script defines."""
     return b"__main__" in pickle.dumps(arguments)
+
+
+def main_is_a_file() -> bool:
+    """Whether a worker could import the main script: not what was typed into a session."""
+    main = sys.modules["__main__"]
+    named = getattr(main, "__spec__", None) is not None
+    return named or os.path.isfile(getattr(main, "__file__", None) or "")
+
+
+def refuse_in_worker() -> None:
+    """End a worker that is importing a script without main guard, before it does the script's work."""
+    if getattr(process.current_process(), "_inheriting", False):
+        os._exit(UNGUARDED)
 
 
 @contextlib.contextmanager
@@ -103,7 +104,7 @@ def _single_threaded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def no_signals() -> Iterator[None]:
+def _no_signals() -> Iterator[None]:
     """Start workers with SIGINT and SIGTERM blocked, from the first."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -132,10 +133,6 @@ def _without_script() -> Iterator[None]:
 def cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-#: Exit code of a worker whose main script has no main guard.
-UNGUARDED = 77
 
 
 def keep_freed_memory() -> None:

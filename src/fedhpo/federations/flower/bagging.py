@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.federations.flower.arrays import Rejected
-from fedhpo.learners.boosted import BoostedTrees, _xgboost
+from fedhpo.learners.boosted import BoostedTrees, import_xgboost
 
 #: How one federated training is done, as the result names it.
 BAGGING = "bagging (each client's boosted trees on its own rows, joined; rows stay with them)"
@@ -39,7 +39,7 @@ def boost(trees: BoostedTrees, x: NDArray[Any], y: NDArray[Any], classes: int) -
     >>> len(read_trees(raw, features=1, classes=2, rounds=2))
     2
     """
-    xgboost = _xgboost()
+    xgboost = import_xgboost()
     parameters = trees.parameters(classes) | _BASE
     booster = xgboost.train(parameters, xgboost.DMatrix(x, y, nthread=1), trees.max_iter)
     found = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
@@ -95,7 +95,7 @@ def _checked(given: Any, place: int, features: int) -> Tree:
 
 def join(parts: Sequence[tuple[Sequence[Tree], float]], features: int, classes: int) -> bytes:
     """One model of several clients' trees, each with its weight, as XGBoost saves it ("ubj")."""
-    xgboost, groups = _xgboost(), _groups(classes)
+    xgboost, groups = import_xgboost(), _groups(classes)
     rows = xgboost.DMatrix(np.zeros((1, features), np.float32), np.zeros(1), nthread=1)
     empty = xgboost.train(BoostedTrees().parameters(classes) | _BASE, rows, 0)
     whole = json.loads(bytes(empty.save_raw("json")))

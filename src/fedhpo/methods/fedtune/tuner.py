@@ -13,11 +13,10 @@ from typing import Any
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.journal import Journal
 from fedhpo.core.settings import check_settings
-from fedhpo.core.streams import stream
 from fedhpo.methods.fedtune.cells import Cells
-from fedhpo.protocol.objective import Objective, Score
-from fedhpo.protocol.sampler import Observation, Sampler
-from fedhpo.samplers import GP, Grid, Random
+from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.sampler import Sampler
+from fedhpo.samplers import GP, Asker, Grid, Random
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
@@ -80,6 +79,11 @@ class CellSearch:
     configs: list[Config] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
+    def add(self, config: Config, score: float) -> None:
+        """A config was tried."""
+        self.configs.append(config)
+        self.scores.append(score)
+
     def ranks(self, objective: Objective) -> list[float]:
         """The scores as numbers of which less is better; infinite where training diverged."""
         sign = -1.0 if objective.maximise else 1.0
@@ -115,55 +119,43 @@ def tune_cells(
     tuner, objective = tuner or CellTuner(), objective or Objective()
     journal = Journal(None, {}) if journal is None else journal
     searches = [CellSearch(cell) for cell in range(len(cells))]
+    askers = [
+        Asker(
+            space,
+            tuner.made(),
+            seed=seed,
+            pool=None if pools is None else pools[cell],
+            maximise=objective.maximise,
+            purpose=("ask", cell),
+        )
+        for cell in range(len(cells))
+    ]
     for line in journal:
-        searches[line["cell"]].configs.append(Config.from_dict(line["config"]))
-        searches[line["cell"]].scores.append(math.nan if line["score"] is None else line["score"])
-    sampler = tuner.made()
+        config, score = Config.from_dict(line["config"]), line["score"]
+        askers[line["cell"]].add(config, math.nan if score is None else score)
+        searches[line["cell"]].add(config, math.nan if score is None else score)
     for wave in (0, 1) if tuner.warm_start else (None,):
         live = [s for s in searches if wave is None or cells.colour(s.cell) == wave]
         while live := [s for s in live if not tuner.stops(s.ranks(objective))]:
             asked = []
             for search in live:
                 beside = _best_beside(search, searches, cells, objective) if wave else []
-                pool = None if pools is None else pools[search.cell]
-                config = _next(search, [*first, *beside], sampler, space, objective, seed, pool)
-                if config is not None:
-                    asked.append((search, config))
+                suggested = askers[search.cell].ask(prefer=[*first, *beside])
+                if suggested is not None:
+                    asked.append((search, suggested))
             if not asked:
                 break
             scores = [float(score) for score in scorer([(search.cell, config) for search, config in asked])]
             lines = []
             for (search, config), score in zip(asked, scores, strict=True):
-                search.configs.append(config)
-                search.scores.append(score)
+                askers[search.cell].tell(config, score)
+                search.add(config, score)
                 known = None if math.isnan(score) else score
                 lines.append({"cell": search.cell, "config": config.to_dict(), "score": known})
             journal.add(lines)
             after_step()
             live = [search for search, _ in asked]
     return searches
-
-
-def _next(
-    search: CellSearch,
-    first: Sequence[Config],
-    sampler: Sampler,
-    space: Space,
-    objective: Objective,
-    seed: int,
-    pool: Sequence[Config] | None,
-) -> Config | None:
-    for config in first:
-        if config not in search.configs and (pool is None or config in pool):
-            return config
-    observations = [
-        Observation(place, config, Score(score, 0.0, 1, 1, rank))
-        for place, (config, score, rank) in enumerate(
-            zip(search.configs, search.scores, search.ranks(objective), strict=True)
-        )
-    ]
-    rng = stream(seed, "ask", search.cell, len(search.configs))
-    return sampler.suggest(space, observations, search.configs, rng, pool)
 
 
 def _best_beside(

@@ -153,7 +153,8 @@ def cut(data: FederatedData, clients: int) -> FederatedData:
 
 def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
     """The first so many clients of the data as it was cut."""
-    from fedhpo import load, simulate
+    from fedhpo.data import load
+    from fedhpo.federations.simulate import simulate
 
     data = cut(load(scale.data, clients=clients * scale.cut), clients)
     return simulate(scale.model, data, workers=workers)

@@ -107,7 +107,7 @@ def place(cell: Cell) -> Place:
 
 def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -> Federation:
     """The federation of a place."""
-    from fedhpo import simulate
+    from fedhpo.federations.simulate import simulate
     from fedhpo.reproduce.fedpop.curves import pooled
 
     name, optimiser, central = where

@@ -12,22 +12,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import FedhpoError, InputError
-from fedhpo.core.streams import derive, stream
+from fedhpo.core.streams import derive
 from fedhpo.methods.flora.surfaces import SURFACES, diagnose, fit_surface, minimise
 from fedhpo.methods.flora.surfaces.heterogeneity import best_scores
-from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation
 from fedhpo.queries.pairs import PartyPairs
 from fedhpo.reproduce.flora.data import Problem, Trees, learner_of
-from fedhpo.samplers import TPE
+from fedhpo.samplers import Asker
 from fedhpo.space.config import Config
-from fedhpo.workers.crew import Crew
-from fedhpo.workers.spawn import spawn
+from fedhpo.workers.pool import Handler
+from fedhpo.workers.processes import Processes, pickled
 
 #: Seeds of the folds (and of the learner) that the default config is scored with; regrets are of the first.
 FOLD_SEEDS = (0, 1, 2)
@@ -65,15 +62,14 @@ class Search:
         lines = read_lines(file)
         space = learner_of(self.problem).space
         assert space is not None
-        seen = [_observed(place, line) for place, line in enumerate(lines)]
+        asker = Asker(space, seed=derive(0, self.name), limit=self.tries, purpose=("search",))
+        for line in lines:
+            asker.add(Config.from_dict(line["config"]), line["loss"])
         with _appended(file, len(lines)) as add:
-            for place in range(len(lines), self.tries):
-                rng = stream(derive(0, self.name), "search", place)
-                config = TPE().suggest(space, seen, [one.config for one in seen], rng)
-                assert config is not None  # all of these spaces are continuous
-                line = {"config": config.to_dict(), "loss": self._loss(config)}
-                add(line)
-                seen.append(_observed(place, line))
+            while (config := asker.ask()) is not None:
+                loss = self._loss(config)
+                add({"config": config.to_dict(), "loss": loss})
+                asker.tell(config, loss)
 
     def _loss(self, config: Config) -> float:
         if self.party == CENTRAL:
@@ -169,11 +165,6 @@ class Default:
 Task = Search | Recommend | Default
 
 
-def _observed(place: int, line: dict[str, Any]) -> Observation:
-    loss = line["loss"]
-    return Observation(place, Config.from_dict(line["config"]), Score(loss, 0.0, 1, 1, loss))
-
-
 def _or_worst(loss: Callable[[], float]) -> float:
     """The loss, or 1, as bad as can be, of what the estimator cannot be trained with."""
     try:
@@ -219,32 +210,22 @@ def _federated(task: Task) -> bool:
 def _on_workers(tasks: Sequence[Task], folder: Path, workers: int) -> Iterator[Task]:
     """Do the tasks on so many processes; each comes back when it is done."""
     # One at a time: a long task that waited behind another would leave a worker idle at the end.
-    crew: Crew[Task] = Crew(
-        min(workers, len(tasks)), partial(spawn, _work, folder), lambda task: task, held=1
-    )
+    pool: Processes[Task] = Processes(min(workers, len(tasks)), _prepare, pickled(folder), held=1)
     try:
         for task in tasks:
-            crew.submit(task)
+            pool.submit(task)
         for _ in tasks:
-            ended = crew.next()
+            ended = pool.next()
             assert ended is not None
             if ended.failure:
                 raise FedhpoError(f"{ended.job.name}: {ended.failure}; what was done is kept, run it again")
             yield ended.job
     finally:
-        crew.close()
+        pool.close()
 
 
-def _work(pipe: connection.Connection, folder: Path) -> None:
-    """The main function of a worker."""
-    while True:
-        ticket, task = pipe.recv()
-        try:
-            task.run(folder)
-        except Exception as error:
-            pipe.send((ticket, None, f"{type(error).__name__}: {error}"))
-        else:
-            pipe.send((ticket, None, ""))
+def _prepare(folder: Path) -> Handler[Task]:
+    return lambda task: task.run(folder)
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:

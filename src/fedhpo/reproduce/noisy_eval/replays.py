@@ -12,7 +12,8 @@ from fedhpo.research.compare.comparison import Incumbents
 from fedhpo.research.tables import CurveTable, load_table
 from fedhpo.research.tables.replay import replay
 from fedhpo.search.evaluator import Evaluator
-from fedhpo.workers.spawn import cores, map_in_processes
+from fedhpo.workers.processes import map_in_processes
+from fedhpo.workers.spawn import cores
 
 
 @dataclass(frozen=True)

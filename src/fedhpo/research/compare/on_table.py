@@ -12,7 +12,8 @@ from fedhpo.research.compare.methods import method_named
 from fedhpo.research.tables import CurveTable, load_table
 from fedhpo.research.tables.replay import replay
 from fedhpo.study import Study
-from fedhpo.workers.spawn import cores, map_in_processes
+from fedhpo.workers.processes import map_in_processes
+from fedhpo.workers.spawn import cores
 
 #: Fewer replays than these are done before another process has started.
 _WORTH_PROCESSES = 24
