@@ -49,6 +49,8 @@ _HOME = {
     "FedPop": "fedhpo.methods",
     "FedTune": "fedhpo.methods",
     "FLoRA": "fedhpo.methods",
+    "FTS": "fedhpo.methods",
+    "FedHyper": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
     "StopTuning": "fedhpo.search.events",
     "tune": "fedhpo.tuning.tune",
@@ -67,10 +69,12 @@ if TYPE_CHECKING:
     from fedhpo.federations.simulate import simulate
     from fedhpo.methods import (
         BOHB,
+        FTS,
         GP,
         SHA,
         TPE,
         FedEx,
+        FedHyper,
         FedPop,
         FedTune,
         FLoRA,
@@ -101,6 +105,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOHB",
+    "FTS",
     "GP",
     "SHA",
     "TPE",
@@ -110,6 +115,7 @@ __all__ = [
     "Evaluator",
     "FLoRA",
     "FedEx",
+    "FedHyper",
     "FedPop",
     "FedTune",
     "FederatedData",

@@ -129,3 +129,19 @@ class TestFLoRA(MethodSuite):
 
     def federation(self, **options):
         return Parties(clients=5, **options)
+
+
+class TestFTS(MethodSuite):
+    total = 8
+    plain = PLAIN
+
+    def method(self):
+        return fh.FTS(configs=4, features=20, local_rounds=1)
+
+    def federation(self, **options):
+        return Parties(clients=5, **options)
+
+
+class TestFedHyper(MethodSuite):
+    def method(self):
+        return fh.FedHyper(schedule="fixed", trials=3)

@@ -13,10 +13,12 @@ from fedhpo.core.registry import Registry
 from fedhpo.core.settings import shown
 from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
+from fedhpo.methods.fedhyper import FedHyper, HyperGradient
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
+from fedhpo.methods.fts import FTS
 from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
@@ -24,7 +26,21 @@ from fedhpo.protocol.method import Method
 
 METHODS: Mapping[str, type[Method]] = {
     method.name: method
-    for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop, FedTune, FLoRA)
+    for method in (
+        RandomSearch,
+        GridSearch,
+        SHA,
+        TPE,
+        GP,
+        Hyperband,
+        BOHB,
+        FedEx,
+        FedPop,
+        FedTune,
+        FLoRA,
+        FTS,
+        FedHyper,
+    )
 }
 SCHEDULES: Mapping[str, type[Any]] = {
     "fixed": schedules.FixedLength,
@@ -37,7 +53,12 @@ SAMPLERS: Mapping[str, type[Any]] = {
     "tpe": samplers.TPE,
     "gp": samplers.GP,
 }
-POLICIES: Mapping[str, type[Any]] = {"fixed": Fixed, "fedex": FedExPolicy, "fedpop": FedPopLocal}
+POLICIES: Mapping[str, type[Any]] = {
+    "fixed": Fixed,
+    "fedex": FedExPolicy,
+    "fedpop": FedPopLocal,
+    "fedhyper": HyperGradient,
+}
 
 methods: Registry[type[Any]] = Registry("method", METHODS)
 #: The parts of a tuner, by the key that names them.

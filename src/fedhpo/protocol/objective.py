@@ -177,3 +177,12 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     weights = sizes[known].astype(np.float64) if objective.weighting == "size" else np.ones(known.sum())
     gain, error = mean_and_error(difference[known], weights)
     return (gain if objective.maximise else -gain), error, int(known.sum())
+
+
+def local_scoring(metric: str) -> str:
+    """What parties score by, so that their searches go by the metric of the objective.
+
+    >>> local_scoring("error"), local_scoring("balanced_accuracy")
+    ('accuracy', 'balanced_accuracy')
+    """
+    return "accuracy" if metric == "error" else metric

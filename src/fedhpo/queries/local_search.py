@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
@@ -32,7 +34,8 @@ class LocalSearch:
     """Search at each party, over its private training rows.
 
     An answer's content is that of a `PartyPairs`: `configs`, their `losses`, and `size`, the party's
-    number of training rows. Nothing else comes back.
+    number of training rows. With `features` it is `weights` in place of configs and losses. Nothing else
+    comes back.
 
     Parameters
     ----------
@@ -57,6 +60,9 @@ class LocalSearch:
         Seconds after which a party that has not finished is left out.
     privacy
         Noise on each loss; see `LocalPrivacy`.
+    features
+        If given, a party sends weights of so many random features, sampled from the posterior of its search,
+        in place of what it tried; see `fedhpo.surrogates.features`.
     journal
         Where a simulation keeps the losses, so that it goes on where it was stopped. Not sent, and not
         written with `privacy`.
@@ -74,6 +80,7 @@ class LocalSearch:
     try_default: bool = True
     seed: int = 0
     journal: Path | None = None
+    features: int | None = None
 
     name: ClassVar[str] = "local_search"
 
@@ -112,7 +119,7 @@ class LocalSearch:
             "privacy": None if self.privacy is None else self.privacy.to_dict(self.configs),
             "try_default": self.try_default,
             "seed": self.seed,
-        }
+        } | ({} if self.features is None else {"features": self.features})
 
 
 def _written(sampler: Sampler) -> dict[str, Any]:
@@ -180,9 +187,23 @@ class PartySearch:
             reason = f"no config could be trained; the first: {self._reason or 'its loss is not finite'}"
             return Answer(self.party, Status.FAILED, reason=reason, cost=self._cost(None))
         configs, losses = zip(*((seen.config, seen.score.value) for seen in known), strict=True)
+        if self._query.features is not None:
+            content = {"weights": self._weights(configs, losses), "size": self.size}
+            return Answer(self.party, Status.OK, content, cost=self._cost(content))
         pairs = PartyPairs(self.party, self.size, configs, losses)
         content = (pairs if self._query.best is None else pairs.best(self._query.best)).to_dict()
         return Answer(self.party, Status.OK, content, cost=self._cost(content))
+
+    def _weights(self, configs: Sequence[Config], losses: Sequence[float]) -> list[float]:
+        """What was learned, as weights of random features."""
+        from fedhpo.surrogates.cube import Cube
+        from fedhpo.surrogates.features import RandomFeatures
+
+        query = self._query
+        features = RandomFeatures(query.space, query.features or 1, query.seed)
+        rng = stream(query.seed, "weights", self.party)
+        found = features.sampled(Cube(query.space).points(configs), np.array(losses), rng)
+        return [float(weight) for weight in found]
 
     def late(self, seconds: float) -> Answer:
         """That the party had not finished in time."""

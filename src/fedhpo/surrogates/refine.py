@@ -9,6 +9,9 @@ import numpy as np
 from fedhpo.space import Choice
 from fedhpo.surrogates.cube import Cube, Floats
 
+#: Random candidates of `best_points`; so many are refined, by these many moves of each width.
+_CANDIDATES, _REFINED, _MOVES, _WIDTHS = 512, 5, 20, (0.1, 0.03, 0.01)
+
 
 def refined(
     cube: Cube,
@@ -51,3 +54,18 @@ def _moved(cube: Cube, points: Floats, width: float, rng: np.random.Generator) -
             anew = rng.random(len(points)) < 0.1
             moved[:, index] = np.where(anew, rng.random(len(points)), points[:, index])
     return np.clip(moved, 0.0, 1.0)
+
+
+def best_points(cube: Cube, worth: Callable[[Floats], Floats], rng: np.random.Generator) -> Floats:
+    """Points from all over the cube, those worth most first; the best of them were moved to better places.
+
+    >>> from fedhpo.space import Float, Space
+    >>> cube = Cube(Space(client={"lr": Float(0, 1)}))
+    >>> best = best_points(cube, lambda points: -np.abs(points[:, 0] - 0.25), np.random.default_rng(0))[0, 0]
+    >>> bool(abs(best - 0.25) < 0.001)
+    True
+    """
+    points = cube.snap(rng.random((_CANDIDATES, len(cube.axes))))
+    best = points[np.argsort(-worth(points), kind="stable")[:_REFINED]]
+    points = np.vstack([refined(cube, best, worth(best), worth, _WIDTHS, _MOVES, rng)[0], points])
+    return points[np.argsort(-worth(points), kind="stable")]

@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import reduction
 from typing import Any
@@ -52,8 +53,8 @@ class SharedFile:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
 
-    def __del__(self) -> None:  # a federation that nobody closed
-        if not sys.is_finalizing():  # nothing is left to close it with, and the system does
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:  # nobody closed it
+        if not ending():  # else nothing is left to close it with, and the system does
             self.close()
 
 

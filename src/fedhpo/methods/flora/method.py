@@ -23,6 +23,7 @@ from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Answer, Status
 from fedhpo.protocol.method import Method
+from fedhpo.protocol.objective import local_scoring
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
@@ -288,15 +289,6 @@ class FLoRA(Method):
         if self.privacy is not None:
             return None
         return search.session.distances([party.party for party in parties], search.seed)
-
-
-def local_scoring(metric: str) -> str:
-    """What parties score by, so that their searches go by the metric of the objective.
-
-    >>> local_scoring("error"), local_scoring("balanced_accuracy")
-    ('accuracy', 'balanced_accuracy')
-    """
-    return "accuracy" if metric == "error" else metric
 
 
 def loss_in_words(metric: str, scoring: str | None) -> str:
