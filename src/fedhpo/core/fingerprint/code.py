@@ -36,7 +36,7 @@ _INSTALLED = [
     for name, path in sysconfig.get_paths().items()
     if name in ("stdlib", "platstdlib", "purelib", "platlib")
 ]
-_FEDHPO = Path(__file__).resolve().parents[1]
+_FEDHPO = Path(__file__).resolve().parents[2]
 
 
 def code_of(thing: Any) -> dict[str, Any]:
