@@ -14,7 +14,6 @@ from fedhpo.queries.local_search import PartySearch
 from fedhpo.schedules import Halving
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.method import MethodSuite
-from fedhpo.testing.runs import PLAIN
 
 
 class TestRandomSearch(MethodSuite):
@@ -121,8 +120,17 @@ class Parties(ToyFederation):
 
 
 class TestFLoRA(MethodSuite):
+    """Parties cannot see the server's hyperparameters: none of theirs may depend on one."""
+
     total = 8
-    plain = PLAIN
+    space = fh.Space(
+        client={
+            "lr": fh.Float(1e-3, 10.0, log=True),
+            "rule": fh.Choice(["a", "b"]),
+            "decay": fh.Float(0.0, 1.0, when={"client.rule": ["b"]}),
+        },
+        server={"lr": fh.Float(0.1, 1.0)},
+    )
 
     def method(self):
         return fh.FLoRA(configs=4, sampler="random", regressor="gp", refine=1, diagnose=False, local_rounds=1)

@@ -13,22 +13,22 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.settings import settings_of
 from fedhpo.core.streams import derive, stream
 from fedhpo.policies import Fixed
-from fedhpo.policies.sums import SumsPolicy
 from fedhpo.protocol.failures import Failures
-from fedhpo.protocol.federation import PRODUCTS, SCORES_IN_ROUND
+from fedhpo.protocol.federation import PRODUCTS
 from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.policy import ClientPolicy
 from fedhpo.protocol.sampler import Observation, Sampler, limit_of
 from fedhpo.protocol.session import Session
-from fedhpo.search.channel import Channel, best_first
+from fedhpo.search.channel import Channel
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, TuningError
 from fedhpo.search.private import channel_of
 from fedhpo.search.rounds import Rounds
+from fedhpo.search.scores_in_round import scores_in_round
+from fedhpo.search.standing import leader_of, why_none
 from fedhpo.search.trial import (
     ELIMINATED,
     FAILED,
@@ -205,25 +205,8 @@ class Search:
         return started
 
     def _scores_in_round(self, policy: ClientPolicy) -> tuple[str, ...]:
-        """The policy's and the exchange's; where scores are private, only what noisy sums are made of."""
         exchanged = () if self.exchange is None else self.exchange.scores
-        if self.evaluator.privacy is None:
-            return tuple(dict.fromkeys((*policy.scores, *exchanged)))
-        if PRODUCTS in policy.needs:
-            raise InputError(
-                f"privacy: {settings_of(policy)['name']} learns from products of clients' updates, which are "
-                "not private: use fedex, or a method that learns from evaluations only, such as sha or tpe"
-            )
-        if not exchanged and isinstance(policy, SumsPolicy):
-            policy.check_private(self.space, self.evaluator.privacy)
-            return policy.scores
-        if SCORES_IN_ROUND in policy.needs or exchanged:
-            name = "fedpop (its exchange)" if exchanged else settings_of(policy)["name"]
-            raise InputError(
-                f"privacy: {name} learns from scores inside rounds, which are not private: use fedex, or a "
-                "method that learns from evaluations only, such as sha, hyperband or tpe"
-            )
-        return ()
+        return scores_in_round(policy, exchanged, self.space, self.evaluator.privacy)
 
     def _next_config(self, sampler: Sampler) -> Config | None:
         number = len(self.trials)
@@ -441,32 +424,12 @@ class Search:
         good = [trial for trial in trials if trial.round and math.isfinite(trial.rank_value)]
         best = self.choose(good, 1)[0] if good else self.leader()
         if best is None:
-            raise TuningError(self._why_none())
+            raise TuningError(why_none(self.trials, self.failures))
         return best
-
-    def _why_none(self) -> str:
-        """Why there is no best trial, with the first thing that went wrong at a client."""
-        first = self.failures.first
-        quoted = "" if first is None else f"; {first}"
-        reasons = [t.reason for t in self.trials if t.reason]
-        if any(trial.trained for trial in self.trials) or not reasons:
-            return f"no trial has a finite score{quoted or (f'; the first: {reasons[0]}' if reasons else '')}"
-        return f"no trial could be trained; the first: {reasons[0]}"
 
     def leader(self) -> Trial | None:
         """The trial to name if the search ended now: among those trained longest, the best."""
-        scored = [t for t in self.trials if t.round and t.scores and math.isfinite(t.rank_value)]
-        longest = max((trial.scores[-1].round for trial in scored), default=0)
-        # Of those that are finished all but one have lost already: see `finish`.
-        beaten = {t for t in scored if t.status == FINISHED and t is not self._incumbent}
-        if (
-            self._incumbent is None
-            or self._incumbent not in scored
-            or self._incumbent.scores[-1].round < longest
-        ):
-            beaten = set()
-        rivals = [t for t in scored if t.scores[-1].round == longest and t not in beaten]
-        return best_first(rivals, self.evaluator)[0] if rivals else None
+        return leader_of(self.trials, self._incumbent, self.evaluator)
 
     def tell(self, kind: str) -> None:
         """Tell callbacks of progress that is no training, so that one of them may stop the run."""

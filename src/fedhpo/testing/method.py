@@ -60,7 +60,7 @@ class MethodSuite:
         return simulated(workers)
 
     @property
-    def _budget(self) -> dict[str, int]:
+    def _budget(self) -> dict[str, Any]:
         return {"rounds": self.rounds, "total": self.total, "cohort": self.cohort, "seed": 1}
 
     def _tuned(
@@ -116,7 +116,7 @@ class MethodSuite:
         assert recorded.cost["rounds"] == found.rounds
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
-    def test_it_works_with_private_scores_or_refuses(self, mechanism: str, tmp_path: Path) -> None:
+    def test_it_works_with_private_scores_or_refuses(self, mechanism: Any, tmp_path: Path) -> None:
         evaluation = Evaluator(privacy=Privacy(epsilon=20.0, mechanism=mechanism))
         try:
             found = self._tuned(evaluation=evaluation, run=tmp_path / "run")

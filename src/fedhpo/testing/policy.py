@@ -119,7 +119,7 @@ class PolicySuite:
 
     def test_a_run_that_is_stopped_at_every_event_ends_the_same(self, tmp_path: Path) -> None:
         tuner = Tuner(FixedLength(2), policy=self.policy())
-        budget = {"rounds": self.rounds, "total": 2 * self.rounds, "cohort": self.cohort}
+        budget: dict[str, Any] = {"rounds": self.rounds, "total": 2 * self.rounds, "cohort": self.cohort}
         found = stopped_at_every_event(
             ToyFederation(missing=0.1), self.space, tuner, tmp_path / "run", **budget
         )

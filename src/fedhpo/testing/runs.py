@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from functools import cache
 from itertools import count
@@ -71,4 +72,6 @@ def simulated(workers: int) -> Federation:
     from fedhpo.data import load
     from fedhpo.federations.simulate import simulate
 
-    return simulate("linear", load("synthetic", clients=6, seed=0), workers=workers)
+    made = simulate("linear", load("synthetic", clients=6, seed=0), workers=workers)
+    atexit.register(made.close)
+    return made

@@ -45,7 +45,7 @@ class ScheduleSuite:
         return tune(given.pop("federation"), space, Tuner(self.schedule()), **given)
 
     @property
-    def _budget(self) -> dict[str, int]:
+    def _budget(self) -> dict[str, Any]:
         return {"rounds": self.rounds, "total": self.total, "cohort": self.cohort, "seed": 1}
 
     def test_it_spends_the_rounds_that_it_plans(self) -> None:
@@ -84,7 +84,7 @@ class ScheduleSuite:
             assert any(trial["status"] != FAILED for trial in found.facts["trials"])
 
     @pytest.mark.parametrize("mechanism", MECHANISMS)
-    def test_private_scores_will_do(self, mechanism: str) -> None:
+    def test_private_scores_will_do(self, mechanism: Any) -> None:
         privacy = Privacy(epsilon=50.0, mechanism=mechanism)
         found = self._tuned(evaluation=Evaluator(privacy=privacy))
         assert found.status == "finished"

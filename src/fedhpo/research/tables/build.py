@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
 from fedhpo.protocol.failures import Failures, warn_of
-from fedhpo.protocol.federation import Floats, Ints, Work
+from fedhpo.protocol.federation import Federation, Floats, Ints, Work
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.scoring import RowScoring
 from fedhpo.research.tables.table import CurveTable
@@ -107,7 +107,7 @@ def build_table(
             commit_every=_COMMIT_EVERY,
             on_event=lambda event: failures.take(event.items, replayed=event.replayed),
         )
-        curves = _Curves(plan, scoring, recorded, progress)
+        curves = _Curves(plan, scoring, recorded, federation, progress)
         curves.record()
         if not curves.trained.any():
             raise TuningError(f"no config of the table could be trained; the first: {failures.first}")
@@ -164,9 +164,15 @@ class _Curves:
     """The arrays of a table while they fill."""
 
     def __init__(
-        self, plan: _Plan, scoring: RowScoring, recorded: RecordedSession, progress: Progress
+        self,
+        plan: _Plan,
+        scoring: RowScoring,
+        recorded: RecordedSession,
+        federation: Federation,
+        progress: Progress,
     ) -> None:
-        self._plan, self._scoring, self._recorded, self._progress = plan, scoring, recorded, progress
+        self._plan, self._scoring, self._progress = plan, scoring, progress
+        self._recorded, self._federation = recorded, federation
         count, ends = len(plan.configs), len(plan.rounds)
         shape = (len(HETEROGENEITY), count, ends, scoring.counted.shape[1])
         self.wrong: Ints = np.zeros(shape, np.int64)
@@ -203,7 +209,7 @@ class _Curves:
 
     def _size(self, trial: int) -> int:
         """Numbers in a trial's model; a decision, because a resumed build does not have the trial at hand."""
-        weights = self._recorded.inner.state
+        weights = self._federation.state
         return int(self._recorded.decide("size", trial, lambda: len(weights(trial).arrays["weights"])))
 
     def _round(self, alive: list[int]) -> list[int]:
@@ -229,7 +235,7 @@ class _Curves:
         """What every client says of each of these configs. Only that is recorded, not each row's score."""
 
         def scored() -> Mapping[str, str]:
-            wrong, loss = self._scoring.score(self._recorded.inner, group)
+            wrong, loss = self._scoring.score(self._federation, group)
             return {"wrong": _text(wrong.astype("<u4")), "loss": _text(loss.astype("<f4"))}
 
         found = self._recorded.decide("scores", [place, group.start, group.stop], scored)
