@@ -47,7 +47,7 @@ def test_each_is_one_file_below_a_hundred_lines(name):
 
 def test_the_sampler(capsys):
     result = tuned("hill_climbing")
-    assert result["method"]["sampler"] == "HillClimbing(startup=2, step=0.3)"
+    assert "HillClimbing" in json.dumps(result["method"]["sampler"])
     assert len(result["trials"]) == 6
     study = fh.Study.load("hill_climbing.toml")
     known = [trial["score"] for trial in result["trials"]]
