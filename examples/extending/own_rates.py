@@ -38,6 +38,14 @@ class Rates:
             factor = self.factors.get(int(client), 1.0) * (self.policy.up if improved else self.policy.down)
             self.factors[int(client)] = float(np.clip(factor, 1 / self.policy.most, self.policy.most))
 
+    def deployed(self, config: fh.Config) -> fh.Config:
+        """The config to report: the one that the factors are on."""
+        return config
+
+    def history(self) -> dict[str, Any]:
+        """What was learned, JSON-able, for result.json."""
+        return {"factors": {str(client): factor for client, factor in sorted(self.factors.items())}}
+
 
 @dataclass(frozen=True)
 class OwnRates:

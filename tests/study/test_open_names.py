@@ -9,7 +9,8 @@ import pytest
 import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.methods.fedex.policy import FedEx
-from fedhpo.samplers import TPE
+from fedhpo.research.compare.methods import with_method
+from fedhpo.samplers import TPE, OptunaSampler
 from fedhpo.schedules import Halving
 from fedhpo.study import Study
 from fedhpo.study.methods import brought
@@ -100,6 +101,19 @@ def test_with_an_exchange_it_is_fedpop():
     method = Study.from_dict(tables(method={**parts, "exchange": {"quantile": 2}})).method
     preset = fh.FedPop(population=5).tuner()
     assert method == replace(preset, exchange=fh.methods.Exchange(quantile=2))
+
+
+def test_a_sampler_of_optuna_is_named_in_a_file():
+    parts = {"schedule": {"name": "fixed"}, "sampler": {"name": "optuna", "sampler": "RandomSampler"}}
+    assert Study.from_dict(tables(method=parts)).method.sampler == OptunaSampler("RandomSampler")
+
+
+def test_it_is_compared_under_the_name_tuner():
+    study = Study.from_dict(tables(method=COMPOSED))
+    assert with_method(study, "tuner").method == study.method
+    assert with_method(study, "sha").method == fh.SHA()
+    with pytest.raises(InputError, match="unknown method 'tuner'"):
+        with_method(Study.from_dict(tables()), "tuner")
 
 
 def test_it_gives_what_the_preset_gives():

@@ -52,6 +52,7 @@ SAMPLERS: Mapping[str, type[Any]] = {
     "grid": samplers.Grid,
     "tpe": samplers.TPE,
     "gp": samplers.GP,
+    "optuna": samplers.OptunaSampler,
 }
 POLICIES: Mapping[str, type[Any]] = {
     "fixed": Fixed,

@@ -19,6 +19,8 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import reduce
+from operator import or_
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -44,9 +46,9 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
 
     A field that may be another dataclass, or None, is a section inside the section.
     """
-    hints = {key: _sectioned(hint) for key, hint in _hints(kind).items()}
+    hints = {key: _in_a_file(_sectioned(hint)) for key, hint in _hints(kind).items()}
     members: dict[str, Any] = {
-        f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and _fits_a_file(hints[f.name])
+        f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and hints[f.name] is not None
     }
     config = ConfigDict(extra="forbid", strict=True, frozen=True)
     # The docstring, without its examples, is what the schema and the documentation show.
@@ -79,6 +81,16 @@ def _default(field: Field[Any]) -> Any:
     if field.default_factory is not MISSING:
         return field.default_factory()
     return ... if field.default is MISSING else field.default
+
+
+def _in_a_file(hint: Any) -> Any:
+    """The type of a field as a file can hold it: of a union, those members; None if there is none."""
+    if _fits_a_file(hint):
+        return hint
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType and _fits_a_file(kind)]
+    if not isinstance(hint, UnionType) or not kinds:
+        return None
+    return reduce(or_, [*kinds, NoneType] if NoneType in get_args(hint) else kinds)
 
 
 def _fits_a_file(hint: Any) -> bool:

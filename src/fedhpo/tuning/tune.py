@@ -73,7 +73,7 @@ def tune(
     space
         What may be tuned. Trial 0 is the user's own config: the space's defaults and fixed values.
     method
-        A name from `fedhpo.methods.METHODS` ("sha", "random", "tpe", ...), or a method with its settings;
+        A name ("sha", "tpe", ..., or your own "package.module:Name"), or a method with its settings;
         successive halving by default.
     rounds
         The length of one full training.
