@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
 from fedhpo.protocol.federation import Floats, Ints, Work
+from fedhpo.research.tables.curve_table import CurveTable
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.scoring import RowScoring
-from fedhpo.research.tables.table import CurveTable
 from fedhpo.run import Run
 from fedhpo.run.failures import Failures, warn_of
 from fedhpo.run.recorded import RecordedFederation

@@ -23,7 +23,7 @@ from fedhpo.search.search import FAILED, Event, Search, Trial
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
-    from fedhpo.research.tables.table import CurveTable
+    from fedhpo.research.tables.curve_table import CurveTable
 
 
 @dataclass(frozen=True)
