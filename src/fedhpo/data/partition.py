@@ -32,7 +32,7 @@ class Partitioner(Protocol):
 
 
 def check_clients(clients: int) -> None:
-    """Partitioners want a whole number of clients, at least 1."""
+    """Partitioners need a whole number of clients, at least 1."""
     whole_number("clients", clients)
     if clients > _MOST_CLIENTS:
         raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")

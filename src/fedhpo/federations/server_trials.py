@@ -21,7 +21,7 @@ from fedhpo.core.vectors import Vector
 from fedhpo.engine import flat
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.reply import discreet
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import ClientSide, Cost, Federation, RoundReport, Status, TrialState, Work
 
 
@@ -71,7 +71,7 @@ S = TypeVar("S", bound=Shape)
 First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
 
 
-class Trials(Book[Trial, Round], Generic[S]):
+class Trials(TrialTable[Trial, Round], Generic[S]):
     """The trials of a federation whose server holds the models."""
 
     def __init__(self, first: First[S], aggregation: Aggregation) -> None:

@@ -143,8 +143,8 @@ def table_study(study: Study) -> Study:
     given = dict(study.given)
     if study.file.proxy is not None:
         raise InputError("proxy: a table is built from one data set: leave the section out")
-    if study.given["data"].get("redeal"):
-        raise InputError("data.redeal: a table holds several heterogeneities: leave the key out")
+    if study.given["data"].get("mixing"):
+        raise InputError("data.mixing: a table holds several heterogeneities: leave the key out")
     if dict(given.get("server", {})).get("weighting", "uniform") != "uniform":
         raise InputError(
             "server.weighting = 'size': a table is trained with uniform weights, so that it also serves "
