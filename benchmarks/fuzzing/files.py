@@ -21,7 +21,7 @@ def make(folder: Path) -> None:
     from dataclasses import replace
 
     import fedhpo as fh
-    from fedhpo.methods.fedex.ground_truth import Truth
+    from fedhpo.methods.fedex.ground_truth import GroundTruth
     from fedhpo.methods.fedex.learned import LearnedPolicy
     from fedhpo.testing import ToyFederation
 
@@ -45,7 +45,7 @@ def make(folder: Path) -> None:
     )
     arms = ({"lr": 0.1, "epochs": 1}, {"lr": 0.2, "epochs": 2})
     LearnedPolicy(arms, (0.0, -1.0)).save(folder / "policy.json")
-    Truth(arms, (0.9, 0.8)).save(folder / "truth.json")
+    GroundTruth(arms, (0.9, 0.8)).save(folder / "truth.json")
     from fedhpo.methods.fedtune import Cells
 
     fh.ReferenceTable(Cells((0.2, 0.8), (10,)), arms, space, (0.5, 0.6)).save(folder / "reference.json")
@@ -92,7 +92,7 @@ def table(rng: Random, folder: Path, good: Path) -> None:
 def json_file(rng: Random, folder: Path, good: Path) -> None:
     """A reference table, a saved policy or a ground truth; as text or as JSON."""
     import fedhpo as fh
-    from fedhpo.methods.fedex.ground_truth import Truth
+    from fedhpo.methods.fedex.ground_truth import GroundTruth
     from fedhpo.methods.fedex.learned import LearnedPolicy
 
     name = rng.choice(("reference", "policy", "truth"))
@@ -105,7 +105,7 @@ def json_file(rng: Random, folder: Path, good: Path) -> None:
     elif name == "policy":
         _ = LearnedPolicy.load(path).best, fh.FedEx(start=str(path)).to_dict()
     else:
-        Truth.load(path).of([{"lr": 0.1, "epochs": 1}])
+        GroundTruth.load(path).of([{"lr": 0.1, "epochs": 1}])
 
 
 def _write_mutated(source: Path, target: Path, rng: Random) -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients
-from fedhpo.data.mixing import redeal
+from fedhpo.data.mixing import mix_validation
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ def own(data):
 
 
 def test_nothing_changes_at_zero(data):
-    assert redeal(data, 0.0, np.random.default_rng(0)) is data
+    assert mix_validation(data, 0.0, np.random.default_rng(0)) is data
 
 
 def test_half_of_each_client_is_kept(data):
-    dealt = redeal(data, 0.5, np.random.default_rng(0)).validate()
+    dealt = mix_validation(data, 0.5, np.random.default_rng(0)).validate()
     assert dealt.validation.sizes.tolist() == data.validation.sizes.tolist()
     for client in range(5):
         before, after = set(data.validation.rows(client)), dealt.validation.rows(client)
@@ -46,7 +46,7 @@ def test_at_one_every_pooled_row_is_equally_likely(data):
     rng = np.random.default_rng(0)
     draws = np.zeros(len(data.x))
     for _ in range(400):
-        dealt = redeal(data, 1.0, rng)
+        dealt = mix_validation(data, 1.0, rng)
         draws += np.bincount(dealt.validation.indices, minlength=len(draws))
     pool = np.isin(np.arange(len(draws)), data.validation.indices)
     assert draws[~pool].sum() == 0
@@ -56,7 +56,7 @@ def test_at_one_every_pooled_row_is_equally_likely(data):
 
 
 def test_training_and_test_rows_stay(data):
-    dealt = redeal(data, 1.0, np.random.default_rng(0))
+    dealt = mix_validation(data, 1.0, np.random.default_rng(0))
     assert dealt.train is data.train
     assert dealt.test is data.test
 
@@ -66,11 +66,11 @@ def test_halves_are_rounded_up():
     data = from_clients([{"train": rows, "validation": rows}, {"train": rows, "validation": rows}])
     seen = set()
     for seed in range(200):
-        dealt = redeal(data, 0.5, np.random.default_rng(seed))
+        dealt = mix_validation(data, 0.5, np.random.default_rng(seed))
         seen.add(len(set(dealt.validation.rows(0)) & set(data.validation.rows(0))))
     assert min(seen) == 1  # 2 of 3 rows are replaced, never all
 
 
 def test_share_is_checked(data):
     with pytest.raises(InputError, match=r"p=1.5; allowed"):
-        redeal(data, 1.5, np.random.default_rng(0))
+        mix_validation(data, 1.5, np.random.default_rng(0))

@@ -207,8 +207,8 @@ def test_natural_takes_a_random_subset_of_the_groups():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: IID(0), "clients=0"),
-        (lambda: IID(True), "clients=True"),
+        (lambda: IID(0), "clients must be a whole number of at least 1, not 0"),
+        (lambda: IID(True), "clients must be a whole number of at least 1, not True"),
         (lambda: Dirichlet(2, -1.0), "alpha=-1.0"),
         (lambda: Dirichlet(2, "small"), "alpha='small'"),
         (lambda: Dirichlet(2, 1.0, minimum=-1), "minimum=-1"),

@@ -99,7 +99,7 @@ REFUSED = {
     ),
     "labels 1..n": (net(), [y + 1 for y in Y], {}, r"from 1 to 10(.|\n)*write instead: y - 1"),
     "float labels": (net(), [y.astype(float) for y in Y], {}, r"float targets(.|\n)*y.astype\('int64'\)"),
-    "regression, accuracy": (net(1), TARGETS, {}, r"accuracy cannot be had(.|\n)*objective='loss'"),
+    "regression, accuracy": (net(1), TARGETS, {}, r"accuracy is not defined(.|\n)*objective='loss'"),
     "mean squared error": (net(1), TARGETS, {"loss": nn.MSELoss(), "metric": "loss"}, r"reduction='none'"),
     "spread loss": (
         net(1),
@@ -248,7 +248,7 @@ def test_learners_are_asked_for_names_and_metric():
     rows = list(zip(X, TARGETS, strict=True))
     federation = fh.LearnerFederation(rows, "sklearn.linear_model:Ridge", scoring="r2", workers=0)
     space = fh.Space(client={"alpha": fh.Float(0.1, 1.0)})
-    with pytest.raises(PreflightError, match="accuracy cannot be had of float targets"):
+    with pytest.raises(PreflightError, match="accuracy is not defined for float targets"):
         fh.tune(federation, space, "random", rounds=1, total=2, cohort=4, objective="accuracy")
     with warnings.catch_warnings():
         warnings.simplefilter("error", PreflightWarning)

@@ -141,7 +141,6 @@ class TestFLoRA(MethodSuite):
 
 class TestFTS(MethodSuite):
     total = 8
-    plain = PLAIN
 
     def method(self):
         return fh.FTS(configs=4, features=20, local_rounds=1)

@@ -172,8 +172,8 @@ def test_defaults_of_the_hyperparameters():
         ("mpl", (64,), {}, r"unknown model 'mpl' \(did you mean 'mlp'\?\); known: cnn_cifar"),
         ("mlp", (64,), {"hiden": 3}, r"unknown hyperparameter of model mlp 'hiden' \(did you mean 'hidden'"),
         ("linear", (64,), {"dropout": 0.1}, r"unknown hyperparameter of model linear 'dropout'"),
-        ("mlp", (64,), {"hidden": 0}, r"hidden must be a whole number of at least 1, found 0"),
-        ("mlp", (64,), {"hidden": (8, 4.0)}, r"hidden must be a whole number of at least 1, found 4.0"),
+        ("mlp", (64,), {"hidden": 0}, r"hidden must be a whole number of at least 1, not 0"),
+        ("mlp", (64,), {"hidden": (8, 4.0)}, r"hidden must be a whole number of at least 1, not 4.0"),
         ("mlp", (64,), {"hidden": ()}, r"hidden must be a list of whole numbers, found \(\)"),
         ("mlp", (64,), {"hidden": (8,), "layers": 2}, r"layers goes with one width"),
         ("mlp", (64,), {"dropout": 1.0}, r"dropout must be a number from 0 to below 1, found 1.0"),
@@ -191,7 +191,7 @@ def test_mistakes_are_named(name, shape, hyperparameters, message):
 
 
 def test_classes_must_be_a_number():
-    with pytest.raises(InputError, match=r"classes must be a whole number of at least 1, found '10'"):
+    with pytest.raises(InputError, match=r"classes must be a whole number of at least 1, not '10'"):
         build("linear", (4,), "10")
 
 

@@ -91,9 +91,7 @@ def test_grid_with_numbers_by_name():
         space.grid({"client.width": 4})
     with pytest.raises(InputError, match=r"unknown hyperparameter in points 'client.rl'"):
         space.grid({"client.lr": 3, "client.rl": 4})
-    with pytest.raises(
-        InputError, match=r"points of client.lr must be a whole number of at least 1, found 0"
-    ):
+    with pytest.raises(InputError, match=r"points of client.lr must be a whole number of at least 1, not 0"):
         space.grid(0)
 
 

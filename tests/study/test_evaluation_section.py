@@ -58,10 +58,10 @@ def validation_labels(data, client):
     return data.y[data.validation.rows(client)]
 
 
-def test_redeal_makes_validation_clients_alike():
+def test_mixing_makes_validation_clients_alike():
     partition = {"kind": "shards", "per_client": 1}
     plain = study(data={**STUDY["data"], "partition": partition}).load_data()
-    mixed = study(data={**STUDY["data"], "partition": partition, "redeal": 1.0}).load_data()
+    mixed = study(data={**STUDY["data"], "partition": partition, "mixing": 1.0}).load_data()
     clients = range(20)
     kinds = [
         np.mean([len(np.unique(validation_labels(data, c))) for c in clients]) for data in (plain, mixed)
@@ -70,5 +70,15 @@ def test_redeal_makes_validation_clients_alike():
     assert kinds[1] > kinds[0] + 2
     np.testing.assert_array_equal(plain.validation.sizes, mixed.validation.sizes)
     np.testing.assert_array_equal(plain.train.indices, mixed.train.indices)
-    with pytest.raises(fh.InputError, match=r"data.redeal = 2.0: must be"):
-        study(data={**STUDY["data"], "redeal": 2.0})
+    with pytest.raises(fh.InputError, match=r"data.mixing = 2.0: must be"):
+        study(data={**STUDY["data"], "mixing": 2.0})
+
+
+def test_the_old_name_of_mixing_is_read_with_a_warning():
+    with pytest.warns(FutureWarning, match=r"data\.redeal is now data\.mixing: .* goes in version 0\.5"):
+        old = study(data={**STUDY["data"], "redeal": 0.5})
+    new = study(data={**STUDY["data"], "mixing": 0.5})
+    assert old.given == new.given
+    assert (old.load_data().validation.indices == new.load_data().validation.indices).all()
+    with pytest.raises(fh.InputError, match=r"data\.redeal: is the old name of data\.mixing, which is given"):
+        study(data={**STUDY["data"], "redeal": 0.5, "mixing": 0.5})

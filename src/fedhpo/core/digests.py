@@ -53,41 +53,41 @@ def event_digest(previous: bytes, row: Sequence[Any]) -> bytes:
     return found.digest()
 
 
-def write_sealed(path: Path, facts: Mapping[str, Any]) -> None:
+def write_with_digest(path: Path, facts: Mapping[str, Any]) -> None:
     """Write facts as a JSON file with their digest: the file is whole or as it was.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name) / "facts.json"
-    >>> write_sealed(path, {"clients": 3})
-    >>> read_sealed(path, "delete it")
+    >>> write_with_digest(path, {"clients": 3})
+    >>> read_with_digest(path, "delete it")
     {'clients': 3}
     >>> _ = path.write_text(path.read_text().replace("3", "4"))
-    >>> read_sealed(path, "delete it")
+    >>> read_with_digest(path, "delete it")
     Traceback (most recent call last):
     ...
     fedhpo.core.run_errors.DamageError: ...facts.json is damaged: it is not as it was written; delete it
     >>> folder.cleanup()
     """
-    sealed = {**facts, "digest": digest(canonical(facts)).hex()}
+    written = {**facts, "digest": digest(canonical(facts)).hex()}
     aside = path.with_name(path.name + ".part")
     with trouble_at(path, "cannot write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with aside.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(sealed, indent=1) + "\n")
+            file.write(json.dumps(written, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
 
 
-def read_sealed(path: Path, remedy: str) -> dict[str, Any]:
-    """The facts that `write_sealed` wrote; `remedy` is what to do if the file is damaged."""
+def read_with_digest(path: Path, remedy: str) -> dict[str, Any]:
+    """The facts that `write_with_digest` wrote; `remedy` is what to do if the file is damaged."""
     with trouble_at(path, "cannot read"):
         content = path.read_bytes()
     try:
         facts: dict[str, Any] = json.loads(content)
-        seal = facts.pop("digest")
-        whole = digest(canonical(facts)).hex() == seal
+        stated = facts.pop("digest")
+        whole = digest(canonical(facts)).hex() == stated
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         whole = False
     if not whole:

@@ -33,9 +33,3 @@ def in_range(name: str, value: Any, low: float, high: float) -> None:
     """Refuse a number outside of [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise InputError(f"{name} must be a number in [{low:g}, {high:g}], not {value!r}")
-
-
-def whole(name: str, value: Any) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")

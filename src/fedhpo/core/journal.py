@@ -57,12 +57,12 @@ class Journal:
         """The lines as they go into the file, after those before."""
         found = []
         for line in lines:
-            self._chain = _seal(self._chain, line)
+            self._chain = _chained(self._chain, line)
             found.append(json.dumps([line, self._chain]) + "\n")
         return "".join(found)
 
 
-def _seal(before: str, line: Any) -> str:
+def _chained(before: str, line: Any) -> str:
     return digest(f"{before} {json.dumps(line)}".encode()).hex()
 
 
@@ -73,9 +73,9 @@ def _whole_lines(path: Path) -> list[Any]:
     chain = ""
     for number, text in enumerate(lines, start=1):
         try:
-            line, seal = json.loads(text)
-            chain = _seal(chain, line)
-            whole = seal == chain
+            line, stated = json.loads(text)
+            chain = _chained(chain, line)
+            whole = stated == chain
         except (ValueError, TypeError, RecursionError):
             whole = False
         if not whole:

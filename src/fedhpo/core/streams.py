@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedhpo.core.errors import InputError
+from fedhpo.core.settings import whole_number
 
 _TORCH_GENERATOR = threading.RLock()
 
@@ -39,8 +39,7 @@ def sequence(seed: int, *purpose: int | str) -> np.random.SeedSequence:
     Each part is written with its kind and its length, so that no two lists of parts read the same: a
     `SeedSequence` of the bare numbers ignores zeros at the end.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed={seed!r}; allowed: a whole number of at least 0")
+    whole_number("seed", seed, least=0)
     digest = hashlib.blake2b(digest_size=16)
     for part in (seed, *purpose):
         text = part if isinstance(part, str) else str(int(part))

@@ -4,7 +4,7 @@ from fedhpo.data.build import from_arrays, from_clients
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
 from fedhpo.data.load import DATASETS, Dataset, datasets, load
-from fedhpo.data.mixing import redeal
+from fedhpo.data.mixing import mix_validation
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
 from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
@@ -35,10 +35,10 @@ __all__ = [
     "heterogeneity_index",
     "label_entropy",
     "load",
+    "mix_validation",
     "partition_from_dict",
     "profile",
     "quantity",
-    "redeal",
     "split_from_dict",
     "wasserstein",
 ]

@@ -14,7 +14,7 @@ from fedhpo.data.container import FederatedData, Split
 from fedhpo.data.split import half_up
 
 
-def redeal(data: FederatedData, p: float, rng: np.random.Generator) -> FederatedData:
+def mix_validation(data: FederatedData, p: float, rng: np.random.Generator) -> FederatedData:
     """Replace a share `p` of each client's validation rows by draws from everybody's.
 
     Each client of n validation rows keeps its size; p x n of its rows (nearest whole number, halves up),

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings, is_number
+from fedhpo.core.settings import check_settings, is_number, whole_number
 from fedhpo.data.by_class import by_class, check_enough, deal, even_sizes, take
 from fedhpo.data.container import Array, Integers, Split
 
@@ -32,9 +32,8 @@ class Partitioner(Protocol):
 
 
 def check_clients(clients: int) -> None:
-    """Partitioners want a whole number of clients, at least 1."""
-    if isinstance(clients, bool) or not isinstance(clients, int | np.integer) or clients < 1:
-        raise InputError(f"clients={clients!r}; allowed: a whole number of at least 1")
+    """Partitioners need a whole number of clients, at least 1."""
+    whole_number("clients", clients)
     if clients > _MOST_CLIENTS:
         raise InputError(f"clients={clients!r}; allowed: at most {_MOST_CLIENTS:,}")
 

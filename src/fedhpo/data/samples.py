@@ -89,7 +89,7 @@ def _parted(split: Any, whole: Split, rng: np.random.Generator) -> tuple[Split, 
 
 
 def _check_takes(name: str, function: Any, arguments: int, example: str) -> None:
-    """A function of so many arguments, as far as that can be known."""
+    """Refuse what cannot be called with so many arguments, as far as that can be known."""
     fits = callable(function) and not isinstance(function, type)
     try:
         inspect.signature(function).bind(*range(arguments))

@@ -1,4 +1,4 @@
-"""Is this data fit to train on? Every check is over whole arrays; every message names the client."""
+"""Checks that data can be trained on. Every check is over whole arrays; every message names the client."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class _Worker:
 
     @property
     def awaited(self) -> list[Any]:
-        """What may come from it next: that it has started, then what its tasks brought."""
+        """What it may send next: that it has started, then the results of its tasks."""
         return list(self.sent) if self.starting is None else [self.starting]
 
 
@@ -106,7 +106,7 @@ class _Idle:
         self._cluster = ""
 
     def take(self, count: int) -> list[_Worker]:
-        """So many workers, those that are there first."""
+        """So many workers: idle ones first, then new ones."""
         cluster = ray.get_runtime_context().get_job_id()
         if cluster != self._cluster:  # another cluster, or the same one joined anew: the old ones are gone
             self._workers, self._cluster = [], cluster

@@ -1,4 +1,4 @@
-"""A round under way: updates come in whatever order, and are added up in a fixed one."""
+"""A round under way: updates arrive in any order and are added up in a fixed one."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedhpo.core.hyperparameters import in_range, whole
+from fedhpo.core.hyperparameters import in_range
+from fedhpo.core.settings import whole_number
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Local:
         in_range("client.lr", self.lr, 0, math.inf)
         in_range("client.momentum", self.momentum, 0, 1)
         in_range("client.weight_decay", self.weight_decay, 0, math.inf)
-        whole("client.batch_size", self.batch_size)
-        whole("client.epochs", self.epochs)
+        whole_number("client.batch_size", self.batch_size)
+        whole_number("client.epochs", self.epochs)
         in_range("client.prox", self.prox, 0, math.inf)
         in_range("client.lr_decay", self.lr_decay, 0, 1)
         if self.dropout is not None:

@@ -1,4 +1,4 @@
-"""Do the labels of all clients go with the model's output?"""
+"""Checks that the labels of all clients suit the model's output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedhpo.engine.task import PreflightError
 
 
 def check_labels(data: FederatedData, output: Any, loss: Any, metric: str) -> None:
-    """Refuse labels that the model has no output for, at whatever client."""
+    """Refuse labels for which the model has no output, at any client."""
     if data.y.dtype.kind == "f" or not isinstance(output, Tensor):
         return
     if output.ndim != data.y.ndim + 1:

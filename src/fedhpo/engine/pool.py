@@ -128,7 +128,7 @@ def _prepare_thread(setup: Setup) -> Handler[Order]:
 
 
 class _Regions:
-    """Where the weights and outputs lie of the orders that workers hold."""
+    """Where weights and outputs of the orders lie that workers hold."""
 
     def __init__(self) -> None:
         self.arena = Arena(SharedFile.in_memory())
@@ -136,7 +136,7 @@ class _Regions:
         self._outputs: dict[Order, Region | None] = {}
 
     def place(self, order: Order) -> Packed:
-        """What a worker is sent of an order."""
+        """The order as it is sent to a worker."""
         starts = [(self._start(vector), len(vector)) for vector in order.starts]
         output = self.arena.allocate(order.output[0] * order.output[1]) if order.output else None
         self._outputs[order] = output

@@ -1,4 +1,4 @@
-"""What leaves a client that resolved a rule itself: nothing that would tell what the rule looked at."""
+"""Replies of clients that resolved a rule themselves: without anything that reveals its inputs."""
 
 from __future__ import annotations
 

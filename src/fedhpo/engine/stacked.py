@@ -33,7 +33,7 @@ MOST_PARAMETERS = 60_000
 #: Convolutions of a stack cost more per sample than one by one, and save overheads only; with more outputs
 #: than this in a batch they lose.
 MOST_CONVOLVED = 32_000
-#: A stack of fewer runs than this is no gain.
+#: A stack of fewer runs than this is not faster.
 FEWEST_RUNS = 4
 #: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
 STACK_BYTES = 2_000_000

@@ -1,4 +1,4 @@
-"""Does what is optimised go with the targets? Needs no torch: federations of learners ask it too."""
+"""Checks that the metric suits the targets. Needs no torch: federations of learners use it too."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def check_task(data: FederatedData, metric: str) -> None:
     whole = bool((data.y[:1000] == np.rint(data.y[:1000])).all())
     classes = "if they are classes, y.astype('int64'); otherwise " if whole else ""
     raise PreflightError(
-        f"{metric} cannot be had of float targets: y is {data.y.dtype}, which is regression",
+        f"{metric} is not defined for float targets: y is {data.y.dtype}, which is regression",
         f"{classes}objective='loss' (objective.metric = \"loss\" in a study file)",
     )

@@ -17,7 +17,7 @@ Packed = tuple[Any, Sequence[tuple[Region, int]], Region | None, tuple[int, int]
 def prepare(
     own: tuple[Any, ...], file: SharedFile, data: tuple[FederatedData, dict[str, SharedArray]]
 ) -> Handler[Packed]:
-    """A worker's handler; torch is imported here, so that the parent learns it where that fails."""
+    """A worker's handler; torch is imported here, so that the parent is told if that fails."""
     import torch
 
     from fedhpo.engine.executor import Executor, Setup

@@ -1,4 +1,4 @@
-"""A trial's first torch model, built by the user's factory: what it may get wrong is said here."""
+"""A trial's first torch model, built by the user's factory; the factory's mistakes are reported here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fresh_model(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed:
 
 
 def warn_of_batch_norm(module: nn.Module) -> None:
-    """Say so where a model has layers whose statistics cannot be averaged meaningfully."""
+    """Warn if a model has layers whose statistics cannot be averaged meaningfully."""
     if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules()):
         warnings.warn(
             "the model has BatchNorm layers: averaging their statistics over clients with different "

@@ -23,7 +23,7 @@ from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData, distances, from_clients
 from fedhpo.data.fingerprint import data_of
 from fedhpo.engine.task import check_task
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import HGB, XGBOOST, learner_of
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, score_of, scorer
@@ -62,7 +62,7 @@ TRAINING = {
 
 @dataclass(frozen=True)
 class _Trial:
-    """What a trained estimator follows from; the estimator itself is made again where it is not at hand."""
+    """What determines a trained estimator; the estimator itself is fitted again when it is needed."""
 
     model: Mapping[str, Any]
     seed: int
@@ -135,7 +135,7 @@ class LearnerFederation(Federation):
             raise InputError(f"workers must be at least 0, not {workers}")
         self._bench = Bench(self._learner, self._data)
         self._workers: Pool[Task] | None = None
-        self._trials = Book[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
+        self._trials = TrialTable[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
         self._fitted: dict[int, Any] = {}
         self._ended: dict[int, Ended[Task]] = {}
         self.capabilities = frozenset({QUERY, REPEATABLE})
@@ -209,7 +209,7 @@ class LearnerFederation(Federation):
         return self._end(wanted[done.ticket], done.value, {}, done.failure)
 
     def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str]:
-        """The model, or what is to blame: parties by their position in the cohort, or all of them."""
+        """The model, or why there is none: reasons by position in the cohort, or one for all parties."""
         from fedhpo.learners.boosted import BoostedTrees
         from fedhpo.learners.collective import CollectiveError, train
 
@@ -254,7 +254,7 @@ class LearnerFederation(Federation):
             nan.copy(),
             reasons,
             Cost(
-                # What failed is no round: the budget often has but one, and it may be tried again.
+                # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=0 if failure else 1,
                 client_rounds=count,
                 bytes_down=0 if failure else _bytes(model) * count,
@@ -478,12 +478,12 @@ def _accuracy(predicted: NDArray[Any], y: NDArray[Any]) -> float:
 
 
 def _raw(model: Any) -> NDArray[np.uint8]:
-    """The trees of XGBoost, which have a file format of their own; nothing of other estimators."""
+    """The trees in XGBoost's own file format; empty for other estimators."""
     booster = getattr(model, "booster_", None)
     found = b"" if booster is None else bytes(booster.save_raw("ubj"))
     return np.frombuffer(found, np.uint8)
 
 
 def _bytes(model: Any) -> int:
-    """About what it takes to send the model to a party."""
+    """About how many bytes it takes to send the model to a party."""
     return 0 if model is None else len(_raw(model)) or len(pickle.dumps(model))

@@ -22,7 +22,7 @@ from fedhpo.engine import flat
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.products import UpdateProducts
 from fedhpo.engine.reply import discreet
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     ClientSide,
     Cost,
@@ -89,7 +89,7 @@ S = TypeVar("S", bound=Shape)
 First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
 
 
-class Trials(Book[Trial, Round], Generic[S]):
+class Trials(TrialTable[Trial, Round], Generic[S]):
     """The trials of a federation whose server holds the models."""
 
     def __init__(self, first: First[S], aggregation: Aggregation) -> None:

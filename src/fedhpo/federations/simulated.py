@@ -73,7 +73,7 @@ class _Shape:
 class _Models:
     """Makes the first model of each trial, and looks at every shape once.
 
-    Not part of the federation, which trials would then hold on to: it is freed as soon as it is let go.
+    Not part of the federation: trials would then keep the federation alive after its last use.
     """
 
     def __init__(self, setup: Setup, stacking: bool) -> None:
@@ -240,7 +240,7 @@ class SimulatedFederation(HoldsTrials):
         return [number for number, one in rounds.items() if one.ends <= now]
 
     def _collect(self, done: Done) -> None:
-        """Give each member of a round what a task brought."""
+        """Give each member of a round its result of a task."""
         places = self._running.pop(done.order)
         if done.failure or done.output is None:
             for one, member in places:

@@ -48,7 +48,7 @@ class _Alone:
 def _alone(
     data: FederatedData, task: LocalSearch, clients: Sequence[int]
 ) -> tuple[_Alone, dict[int, Answer]]:
-    """The folds of each client, or its training and validation rows as they are; who cannot says why."""
+    """The folds of each client, or its training and validation rows as they are; or why it has none."""
     folds = task.folds or 1
     none: Ints = np.empty(0, np.int64)
     train, held = ([none] * (data.clients * folds) for _ in range(2))
@@ -60,7 +60,7 @@ def _alone(
         except InputError as error:
             failed[client] = Answer(client, Status.FAILED, reason=str(error))
             continue
-        # A client's numbers do not hang on who else is asked: its random streams follow from them.
+        # A client's numbers do not depend on which others are asked: its random streams follow from them.
         of[client] = list(range(client * folds, client * folds + len(parts)))
         for part, (kept, scored) in zip(of[client], parts, strict=True):
             train[part], held[part] = kept, scored

@@ -11,13 +11,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Book(Generic[T, R]):
+class TrialTable(Generic[T, R]):
     """What every federation keeps of its trials, whatever a trial or a round is to it.
 
-    >>> book = Book[str, Work]()
-    >>> book.add(0, "a model")
-    >>> book.rounds[0] = Work(0, [1, 2], {"lr": 0.1})
-    >>> book.stop(0)
+    >>> table = TrialTable[str, Work]()
+    >>> table.add(0, "a model")
+    >>> table.rounds[0] = Work(0, [1, 2], {"lr": 0.1})
+    >>> table.stop(0)
     Traceback (most recent call last):
     ...
     fedhpo.protocol.federation.TrialError: trial 0 is in the middle of a round

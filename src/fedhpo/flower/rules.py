@@ -10,7 +10,7 @@ from fedhpo.protocol.federation import ClientSide
 
 
 def _reference_table(given: Mapping[str, Any]) -> ClientSide:
-    from fedhpo.methods.fedtune.table import ReferenceTable
+    from fedhpo.methods.fedtune.reference_table import ReferenceTable
 
     return ReferenceTable.from_dict(given)
 

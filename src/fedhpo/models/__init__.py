@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import unknown_name
 from fedhpo.core.registry import Registry
+from fedhpo.core.settings import whole_number
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,13 +48,13 @@ def build(name: str, shape: Sequence[int], classes: int, **hyperparameters: Any)
     ...
     fedhpo.InputError: unknown model 'perceptron'; known: cnn_cifar, ...
     """
-    from fedhpo.models._checks import positive, sizes
+    from fedhpo.models._checks import sizes
 
     make, known = _builder(name), hyperparameter_defaults(name)
     for key in hyperparameters:
         if key not in known:
             raise unknown_name(f"hyperparameter of model {name}", key, known)
-    model: nn.Module = make(sizes("shape", shape), positive("classes", classes), **hyperparameters)
+    model: nn.Module = make(sizes("shape", shape), whole_number("classes", classes), **hyperparameters)
     return model
 
 

@@ -8,18 +8,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
-
-
-def positive(name: str, value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, found {value!r}")
-    return value
+from fedhpo.core.settings import whole_number
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
         raise InputError(f"{name} must be a list of whole numbers, found {values!r}")
-    return tuple(positive(name, value) for value in values)
+    return tuple(whole_number(name, value) for value in values)
 
 
 def rate(name: str, value: Any) -> float:

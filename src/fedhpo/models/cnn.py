@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from fedhpo.core.errors import InputError
-from fedhpo.models._checks import Input, image, positive, rate
+from fedhpo.core.settings import whole_number
+from fedhpo.models._checks import Input, image, rate
 
 
 def cnn_small(
@@ -18,7 +19,7 @@ def cnn_small(
 ) -> nn.Module:
     """Two padded 3x3 convolutions (16, 32), each with 2x2 pooling, and one hidden layer of 128."""
     channels = image("cnn_small", shape)[0]
-    width = positive("width", width)
+    width = whole_number("width", width)
     features = nn.Sequential(
         nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(),
@@ -34,7 +35,7 @@ def cnn_cifar(
     The CIFAR-10 network of FedEx and FedPop, which is that of TensorFlow's CNN tutorial.
     """
     channels = image("cnn_cifar", shape)[0]
-    width = positive("width", width)
+    width = whole_number("width", width)
     features = nn.Sequential(
         nn.Conv2d(channels, width, 3), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 3), nn.MaxPool2d(2), nn.ReLU(),
@@ -51,7 +52,7 @@ def cnn_femnist(
     The FEMNIST network of FedEx and FedPop: dropout comes before the hidden layer.
     """
     channels = image("cnn_femnist", shape)[0]
-    width, hidden = positive("width", width), positive("hidden", hidden)
+    width, hidden = whole_number("width", width), whole_number("hidden", hidden)
     features = nn.Sequential(
         nn.Conv2d(channels, width, 3), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 3), nn.MaxPool2d(2), nn.ReLU(),
@@ -71,7 +72,7 @@ def cnn_leaf(
     The FEMNIST network of FedAvg's first paper, much used with LEAF; larger than `cnn_small`.
     """
     channels = image("cnn_leaf", shape)[0]
-    width = positive("width", width)
+    width = whole_number("width", width)
     features = nn.Sequential(
         nn.Conv2d(channels, width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
@@ -82,7 +83,7 @@ def cnn_leaf(
 def _with_head(
     name: str, features: nn.Module, shape: tuple[int, ...], classes: int, hidden: int, dropout: float
 ) -> nn.Module:
-    hidden = positive("hidden", hidden)
+    hidden = whole_number("hidden", hidden)
     return nn.Sequential(
         Input(shape), features, nn.Flatten(),
         nn.Linear(_outputs(name, features, shape), hidden), nn.ReLU(), nn.Dropout(rate("dropout", dropout)),

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
-from fedhpo.models._checks import Input, positive, rate
+from fedhpo.core.settings import whole_number
+from fedhpo.models._checks import Input, rate
 
 
 def lstm(
@@ -33,10 +34,10 @@ def lstm(
         raise InputError(f"per_token must be true or false, found {per_token!r}")
     return LSTM(
         Input(shape),
-        classes if vocabulary is None else positive("vocabulary", vocabulary),
-        positive("embedding", embedding),
-        positive("hidden", hidden),
-        positive("layers", layers),
+        classes if vocabulary is None else whole_number("vocabulary", vocabulary),
+        whole_number("embedding", embedding),
+        whole_number("hidden", hidden),
+        whole_number("layers", layers),
         rate("dropout", dropout),
         classes,
         per_token,

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from torch import nn
 
 from fedhpo.core.errors import InputError
-from fedhpo.models._checks import Input, positive, rate, sizes
+from fedhpo.core.settings import whole_number
+from fedhpo.models._checks import Input, rate, sizes
 
 
 def mlp(
@@ -21,7 +22,7 @@ def mlp(
 ) -> nn.Module:
     """`hidden` lists the widths of the hidden layers, or is the width of all `layers` of them."""
     if isinstance(hidden, int):
-        widths = (positive("hidden", hidden),) * (1 if layers is None else positive("layers", layers))
+        widths = (whole_number("hidden", hidden),) * (1 if layers is None else whole_number("layers", layers))
     elif layers is None:
         widths = sizes("hidden", hidden)
     else:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
-from fedhpo.models._checks import Input, image, positive, rate
+from fedhpo.core.settings import whole_number
+from fedhpo.models._checks import Input, image, rate
 
 
 def resnet18_gn(
@@ -18,7 +19,7 @@ def resnet18_gn(
 ) -> nn.Module:
     """Four stages of two blocks with width, 2, 4 and 8 x width channels; `groups` divides `width`."""
     channels = image("resnet18_gn", shape)[0]
-    width, groups = positive("width", width), positive("groups", groups)
+    width, groups = whole_number("width", width), whole_number("groups", groups)
     if width % groups:
         raise InputError(f"width must be a multiple of groups, found width={width}, groups={groups}")
     blocks: list[nn.Module] = []

@@ -38,7 +38,7 @@ PRODUCTS = "products of updates"  # norms and inner products of a round's update
 
 
 class Status(enum.IntEnum):
-    """A client's reply: it came and was used, it failed (with the reason), or it never came."""
+    """A client's reply: it was used, the client failed (with the reason), or no reply came."""
 
     OK = 0
     FAILED = 1
@@ -61,7 +61,7 @@ class ClientSide(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """One round of one trial: who trains, with which hyperparameters, and how they are put together.
+    """One round of one trial: which clients train, with which hyperparameters, and how updates are combined.
 
     `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule. With `products` the
     report holds `Products` of the updates.
@@ -256,7 +256,7 @@ class Query(Protocol):
 
     @property
     def name(self) -> str:
-        """What clients know this kind of work by."""
+        """The name under which clients know this kind of work."""
 
     def to_dict(self) -> dict[str, Any]:
         """What is sent to the clients, JSON-able."""
@@ -312,7 +312,7 @@ class Federation(ABC):
         """The report of a submitted round that has ended, of any trial or of the one named."""
 
     def ready(self) -> list[int]:
-        """Trials whose round has ended: `next_done` need not wait for these. Who cannot tell says none."""
+        """Trials whose round has ended: `next_done` need not wait for these. Empty if unknown."""
         return []
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
@@ -348,7 +348,7 @@ class Federation(ABC):
 
     @property
     def scoring(self) -> str | None:
-        """Of learners: the scorer that the loss in their scores is 1 minus of. None: the model's own loss."""
+        """The learners' scorer; the loss in their scores is 1 minus it. None: the model's own loss."""
         return None
 
     def preflight(self, config: Config, metric: str) -> None:  # noqa: B027  a runtime may have nothing to try
@@ -376,7 +376,7 @@ class Federation(ABC):
         return {"clients": counts, "federation": code_of(type(self))}
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
-        """How far apart the clients' rows are (`fedhpo.data.distances`), in a simulation that can tell."""
+        """How far apart the clients' rows are (`fedhpo.data.distances`); None if that cannot be computed."""
         return None
 
     @property

@@ -14,7 +14,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.federation import Floats, Ints, Scores
 
-#: The mean over classes of the share of their rows that is told right.
+#: The mean over classes of the share of a class' rows that is predicted correctly.
 BALANCED = "balanced_accuracy"
 #: Metrics, and whether more of it is better.
 METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False, BALANCED: True}
@@ -52,8 +52,8 @@ class Objective:
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
     models that must serve everybody; or "worst": the one client that is worst off. `weighting` is "size" (a
-    client counts by its number of rows) or "uniform". `direction` follows from the metric; whoever states
-    it ("maximize", "minimize") is checked.
+    client counts by its number of rows) or "uniform". `direction` follows from the metric; if it is
+    given ("maximize", "minimize"), it is checked.
 
     >>> Objective("error").maximise
     False
@@ -133,7 +133,7 @@ class Objective:
 
 
 def objective_of(scoring: str | None) -> Objective:
-    """What is optimised unless something is said: what the federation's clients score by.
+    """The default objective: the metric by which the federation's clients score.
 
     >>> [objective_of(scoring).metric for scoring in (None, "balanced_accuracy", "r2")]
     ['accuracy', 'balanced_accuracy', 'loss']
@@ -163,7 +163,8 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
 
     The clients are taken as a sample of those the model will serve, so the error is not 0 even where
     all clients of the federation were asked. A gain is positive where `better` is better. For a tail
-    objective the gain is the difference of the two tails, and its error is not known (NaN); so for the worst.
+    objective the gain is the difference of the two tails, and its error is not known (NaN).
+    The same holds for "worst".
     """
     if objective.over != "mean":
         first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))

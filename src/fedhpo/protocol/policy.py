@@ -82,7 +82,7 @@ class Preparing(Protocol):
 
     @property
     def rounds_before(self) -> int:
-        """How many."""
+        """The number of rounds."""
 
     def prepare(self, search: Search) -> ClientPolicy:
         """Spend them; the policy to go on with."""

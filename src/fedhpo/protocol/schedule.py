@@ -23,4 +23,4 @@ class Schedule(Protocol):
         """Spend the budget; the best trial is trained to the end and freshly scored."""
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
-        """The rounds it will spend; raises `InputError` where the budget does not even begin to do."""
+        """The rounds it will spend; raises `InputError` if the budget is too small to begin."""

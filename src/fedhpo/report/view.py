@@ -12,7 +12,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.methods.fedex import ground_truth as truth
-from fedhpo.methods.fedex.ground_truth import Truth
+from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
 from fedhpo.protocol.objective import BALANCED, Objective
@@ -35,7 +35,7 @@ class RunView:
     history: Sequence[Mapping[str, Any]]
     study_text: str = ""
     #: What configs reach when trained alone, if that is known.
-    truth: Truth | None = None
+    truth: GroundTruth | None = None
     #: By event and trial, where the objective is another than the mean over clients by size.
     scored: Mapping[tuple[Any, int], float | None] = field(default_factory=dict, repr=False)
 
@@ -123,7 +123,7 @@ def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
 
 def load_view(path: Path) -> RunView:
     """Read a run's directory; links are refused, and nothing that it names is imported."""
-    for name in (RECORD, RESULT, "study.toml", truth.FILE):
+    for name in (RECORD, RESULT, "study.toml", truth.FILE, truth.OLD_FILE):
         if (path / name).is_symlink():
             raise InputError(f"{path / name} is a link: a report reads the run's own files only")
     with open_read(path) as run:
@@ -134,7 +134,7 @@ def load_view(path: Path) -> RunView:
             {"objective": run.study["objective"], "best": None},
             run.history(),
             run.study_text or "",
-            Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
+            GroundTruth.of_run(path),
             _scored(run),
         )
         return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view))

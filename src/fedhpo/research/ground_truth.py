@@ -10,7 +10,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.methods import Tuner
-from fedhpo.methods.fedex.ground_truth import Truth
+from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Space
 from fedhpo.space.config import Config
@@ -30,7 +30,7 @@ def train_alone(
     seed: int = 0,
     run: str | Path | None = None,
     callbacks: Sequence[Any] = (),
-) -> Truth:
+) -> GroundTruth:
     """Train each of these client hyperparameters alone for `rounds`, all else by the space's defaults.
 
     With a `run` it can be resumed like any other. One that cannot be trained is worth as little as the
@@ -63,7 +63,7 @@ def train_alone(
         )
     scores = [np.nan if row["score"] is None else float(row["score"]) for row in result.facts["trials"]]
     worst = float(np.nanmin(scores))
-    return Truth(tuple(clients), tuple(worst if np.isnan(score) else score for score in scores))
+    return GroundTruth(tuple(clients), tuple(worst if np.isnan(score) else score for score in scores))
 
 
 def _centred(space: Space, config: Config) -> Space:

@@ -186,7 +186,7 @@ class Record:
         if columns == ["key", "value"]:
             raise self._other_version(dict(self._rows("SELECT key, value FROM meta")))
         rows = self._rows("SELECT key, value, digest, (SELECT max(number) FROM events) FROM meta")
-        facts = {key: self._checked("meta", (key, value), seal)[1] for key, value, seal, _ in rows}
+        facts = {key: self._checked("meta", (key, value), stated)[1] for key, value, stated, _ in rows}
         if facts.get("format") != str(FORMAT) and "format" in facts:
             raise self._other_version(facts)
         head: dict[str, Any] = json.loads(facts["head"]) if "head" in facts else {"keys": None}
@@ -218,9 +218,9 @@ class Record:
             f"{FORMAT}): {install}choose another name"
         )
 
-    def _checked(self, table: str, row: Sequence[Any], seal: Any) -> Sequence[Any]:
+    def _checked(self, table: str, row: Sequence[Any], stated: Any) -> Sequence[Any]:
         """The row, if it is as it was written."""
-        if row_digest(table, row) != seal:
+        if row_digest(table, row) != stated:
             raise DamageError(self.path, f"a row of {table} ({str(row[0])[:40]}) is not as it was written")
         return row
 
@@ -398,8 +398,8 @@ class Record:
     def _put_files(self, files: Mapping[int, StateFile]) -> None:
         self._database.execute("DELETE FROM checkpoints")
         rows = [(trial, file.name, file.bytes, file.digest) for trial, file in files.items()]
-        sealed = [(*row, row_digest("checkpoints", row)) for row in rows]
-        self._database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", sealed)
+        with_digests = [(*row, row_digest("checkpoints", row)) for row in rows]
+        self._database.executemany("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", with_digests)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -474,11 +474,11 @@ class Record:
         statement = f"SELECT {head}, {columns} FROM events WHERE number >= ? ORDER BY number"
         end = None
         with self._trouble("cannot read the record"):
-            for text, *row, seal in self._database.execute(statement, (number,)):
+            for text, *row, stated in self._database.execute(statement, (number,)):
                 # Of the same snapshot: another process may write on.
                 end = end or json.loads(text)
-                event = self._to_event(row, number, chain, seal)
-                chain = seal
+                event = self._to_event(row, number, chain, stated)
+                chain = stated
                 if number == end["events"] and chain.hex() != end["digest"]:
                     raise DamageError(self.path, f"event {number} is not the last one that was written")
                 yield event
@@ -488,30 +488,30 @@ class Record:
         if end is not None:
             raise DamageError(self.path, f"event {number} is not there")
 
-    def _to_event(self, row: Sequence[Any], expected: int, chain: bytes, seal: Any) -> Event:
+    def _to_event(self, row: Sequence[Any], expected: int, chain: bytes, stated: Any) -> Event:
         number, kind, call, result, *costs, epsilon, seconds = row
         if number != expected:
             raise DamageError(self.path, f"event {expected} is not there")
         try:
-            whole = event_digest(chain, row) == seal
+            whole = event_digest(chain, row) == stated
         except (TypeError, ValueError):  # not even of the right types
             whole = False
         if not whole:
             raise DamageError(self.path, f"event {number} is not as it was written")
         call, result = expand(call), None if result is None else expand(result)
-        return Event(number, kind, call, result, Cost(*costs), epsilon, seconds, seal)
+        return Event(number, kind, call, result, Cost(*costs), epsilon, seconds, stated)
 
     def files(self) -> dict[int, StateFile]:
         """The checkpoint file of each trial that was alive then."""
-        found = self._sealed("checkpoints", "trial, file, bytes, content")
+        found = self._checked_rows("checkpoints", "trial, file, bytes, content")
         return {trial: StateFile(*file) for trial, *file in found}
 
     def stops(self) -> list[dict[str, Any]]:
         """When and why the run stopped: after which event, the reason, the time."""
-        found = self._sealed("stops", "event, reason, time")
+        found = self._checked_rows("stops", "event, reason, time")
         return [{"event": event, "reason": reason, "time": when} for event, reason, when in found]
 
-    def _sealed(self, table: str, columns: str) -> list[Sequence[Any]]:
+    def _checked_rows(self, table: str, columns: str) -> list[Sequence[Any]]:
         """All rows of a table, in the order in which they were written, each checked."""
         if self.empty:
             return []

@@ -24,6 +24,7 @@ class Discrete(Hyperparameter):
     _count: int = field(init=False, compare=False)
 
     def index(self, value: Any) -> int:
+        """The index of a value; refuses one that is not allowed."""
         raise NotImplementedError
 
     def at(self, index: int) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import whole_number
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def _values(space: Space, name: str, points: int | Mapping[str, int]) -> list[An
         count = points if math.isinf(hyperparameter.count) else None
     if count is None and math.isinf(hyperparameter.count):
         raise InputError(f"points: {name} is continuous and needs a number of values")
-    if count is not None and (type(count) is not int or count < 1):
-        raise InputError(f"points of {name} must be a whole number of at least 1, found {count!r}")
+    count = None if count is None else whole_number(f"points of {name}", count)
     values = hyperparameter.count if count is None else min(count, hyperparameter.count)
     if values > MOST_VALUES:
         raise InputError(

@@ -32,7 +32,7 @@ class Data(OpenSection):
     """The clients and their data.
 
     Further keys are options of the data set. Of a function of your own (`"package.module:function"`), all
-    keys but `name` and `redeal` are its arguments; it returns a `FederatedData`, or what
+    keys but `name` and `mixing` are its arguments; it returns a `FederatedData`, or what
     `fedhpo.from_clients` takes.
     """
 
@@ -45,7 +45,7 @@ class Data(OpenSection):
         ge=0,
         description="deals and splits rows; apart from the study's, which may change for a new search",
     )
-    redeal: float = Field(
+    mixing: float = Field(
         0.0,
         ge=0,
         le=1,

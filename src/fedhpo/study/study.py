@@ -27,6 +27,7 @@ from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_fe
 from fedhpo.study.methods import method_in
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
+from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.tuning.proxy import ProxySearch
 
@@ -86,7 +87,7 @@ class Study:
         """Check a study given as tables; `path` leads the error messages."""
         where = f"{path}: " if path else ""
         try:
-            given = plain(given)
+            given = with_new_keys(plain(given))
             file = StudyFile(**given)
             study = cls(given, file, text, Path(path) if path else None)
             study._check()
@@ -248,10 +249,10 @@ class Study:
     def load_data(self) -> FederatedData:
         """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
         from fedhpo.core.streams import stream
-        from fedhpo.data.mixing import redeal
+        from fedhpo.data.mixing import mix_validation
 
         data = self.file.data
-        return redeal(self._dealt(), data.redeal, stream(data.seed, "redeal"))
+        return mix_validation(self._dealt(), data.mixing, stream(data.seed, "redeal"))
 
     def _dealt(self) -> FederatedData:
         from fedhpo.data import DATASETS, FederatedData, datasets, from_clients, load
@@ -273,7 +274,7 @@ class Study:
         prefix = f"data.name = {data.name!r}"
         try:
             function = datasets.find(data.name, "data.name")
-            ours = ("name", "redeal")
+            ours = ("name", "mixing")
             arguments = {key: value for key, value in self.given["data"].items() if key not in ours}
             found = call_own(function, arguments, prefix)
             if isinstance(found, FederatedData):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
@@ -94,7 +94,7 @@ class ToyFederation(Federation):
         self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
         self.missing, self.failing, self.seconds = missing, failing, seconds
         self.sizes: Ints = 10 + self.train_clients % 7
-        self._trials = Book[_Trial, Work]()
+        self._trials = TrialTable[_Trial, Work]()
         self._arrivals = None if arrivals is None else np.random.default_rng(arrivals)
         self._chance = None if repeatable else np.random.default_rng()
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 import fedhpo as fh
-from fedhpo.methods.fedex.ground_truth import FILE, Truth
+from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.ranking import compare
 from fedhpo.methods.fedex.section import (
     arm_use,
@@ -87,7 +87,7 @@ def test_other_methods_are_ranked_by_their_scores(tmp_path):
     assert policy(load_view(tmp_path / "b")) is None
     assert ranking(load_view(tmp_path / "b")) is None
     clients = [{"lr": row["client.lr"]} for row in result.trials]
-    Truth(tuple(clients), tuple(row["score"] for row in result.trials)).save(tmp_path / "b" / FILE)
+    GroundTruth(tuple(clients), tuple(row["score"] for row in result.trials)).save(tmp_path / "b" / FILE)
     section = ranking(load_view(tmp_path / "b"))
     assert section.body.count(">1.0000<") == 3  # its own scores rank perfectly
     assert section.body.count(">0.0000<") == 1  # no regret
@@ -96,7 +96,7 @@ def test_other_methods_are_ranked_by_their_scores(tmp_path):
 def test_a_truth_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / FILE).write_text(json.dumps({"format": "other"}))
     with pytest.raises(fh.InputError, match=r"must be a ground truth with format .*found 'other'"):
-        Truth.load(tmp_path / FILE)
+        GroundTruth.load(tmp_path / FILE)
 
 
 def test_ground_truth_of_configs_alone():

@@ -9,7 +9,7 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.cli import main
-from fedhpo.methods.fedex.ground_truth import Truth
+from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.reproduce import reproduction
 from fedhpo.reproduce.fedex_critique.claims import (
@@ -173,7 +173,7 @@ def test_a_row_by_hand():
         ]
     }
     facts = {"policies": [policy], "best": {"test": {"accuracy": 0.4}}, "cost": {"rounds_before": 0}}
-    truth = Truth(({"lr": 1}, {"lr": 2}, {"lr": 3}), (0.1, 0.2, 0.3))
+    truth = GroundTruth(({"lr": 1}, {"lr": 2}, {"lr": 3}), (0.1, 0.2, 0.3))
     row = measured(Cell("plain", 4, "x", 0), facts, truth)
     assert row["used"] == [1, 0, 3]
     assert row["collapse"] == 2
@@ -213,7 +213,7 @@ def test_all_verdicts_on_one_page(tmp_path):
     from fedhpo.reproduce.fedex_critique.page import write
 
     scale = SCALES["default"]
-    truth = Truth(arms(scale, "plain").arms, tuple(np.linspace(0.2, 0.8, 27)))
+    truth = GroundTruth(arms(scale, "plain").arms, tuple(np.linspace(0.2, 0.8, 27)))
     rng, found = np.random.default_rng(0), []
     for cell in cells(scale, ["plain", "pretrain", "remedies", "develop"]):
         past = [

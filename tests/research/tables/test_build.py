@@ -5,7 +5,7 @@ import pytest
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
-from fedhpo.data.mixing import redeal
+from fedhpo.data.mixing import mix_validation
 from fedhpo.protocol.federation import Work
 from fedhpo.research.tables import build, build_table, table_configs
 from fedhpo.research.tables.build import table_study
@@ -41,7 +41,7 @@ def test_heterogeneity_is_that_of_data_dealt_out_again(built, study):
     with trained_by_hand(same, built.configs[1], 1, 9) as federation:
         state = federation.state(0)
     for p in (0.5, 1.0):
-        mixed = redeal(same.load_data(), p, stream(same.file.seed, "redeal", round(1000 * p)))
+        mixed = mix_validation(same.load_data(), p, stream(same.file.seed, "redeal", round(1000 * p)))
         with same.federation(0, data=mixed) as federation:
             federation.restore(0, state)
             [scores] = federation.evaluate([0], federation.validation_clients)
@@ -96,7 +96,7 @@ def test_what_a_table_cannot_be_built_from(study, tmp_path):
 
     with pytest.raises(InputError, match="uniform weights"):
         build_table(with_(server={"weighting": "size"}), 2, run=tmp_path / "a")
-    mixed = {**study.given["data"], "redeal": 0.5}
+    mixed = {**study.given["data"], "mixing": 0.5}
     with pytest.raises(InputError, match="several heterogeneities"):
         build_table(with_(data=mixed), 2, run=tmp_path / "c")
     inside = {**study.given["data"], "split": {"kind": "inside"}}

@@ -45,9 +45,3 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """An option must have one of a few values."""
     if value not in allowed:
         raise InputError(f"{name}={value!r}; allowed: {', '.join(repr(a) for a in allowed)}")
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """An option must be a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name}={value!r}; allowed: a whole number of at least {least}")

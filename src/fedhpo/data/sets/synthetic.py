@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedhpo.core.errors import InputError
+from fedhpo.core.settings import whole_number
 from fedhpo.data.container import Integers, Split
 from fedhpo.data.partition import IID
 from fedhpo.data.samples import Samples
-from fedhpo.data.sets.request import Request, check_whole
+from fedhpo.data.sets.request import Request
 
 _CHUNK = 1000
 """Clients generated together; part of the definition, for the generator's stream depends on it."""
@@ -54,8 +55,8 @@ def synthetic(
     """
     if not (alpha >= 0 and beta >= 0):
         raise InputError(f"alpha={alpha!r}, beta={beta!r}; allowed: 0 or more")
-    check_whole("dimension", dimension)
-    check_whole("classes", classes, least=2)
+    whole_number("dimension", dimension)
+    whole_number("classes", classes, least=2)
     clients = request.clients or 30
     rng = request.rng()
     sizes = _sizes(clients, samples, rng)
@@ -90,7 +91,7 @@ def _sizes(clients: int, samples: int | Sequence[int] | None, rng: np.random.Gen
     if samples is None:
         return drawn
     if not isinstance(samples, Sequence):
-        check_whole("samples", samples)
+        whole_number("samples", samples)
         return np.full(clients, samples, dtype=np.int64)
     if len(samples) != 2 or not 1 <= samples[0] <= samples[1]:
         raise InputError(f"samples={samples!r}; allowed: a whole number, or a pair (least, most)")

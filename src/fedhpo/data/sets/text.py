@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from fedhpo.core.errors import InputError
+from fedhpo.core.settings import whole_number
 from fedhpo.data.cache import cached
 from fedhpo.data.container import IGNORE, Array, Integers, Split
 from fedhpo.data.partition import Natural
 from fedhpo.data.samples import Samples
-from fedhpo.data.sets.request import Request, check_whole
+from fedhpo.data.sets.request import Request
 
 WINDOW = 80
 """Characters of a Shakespeare sample, as in LEAF."""
@@ -41,7 +42,7 @@ def shakespeare(request: Request, *, stride: int = WINDOW, samples_per_client: i
     the test text be seen in training: use `InsideClients(shuffle=False)`. A role of fewer than 81
     characters gives one sample, padded on the left. `samples_per_client` keeps at most so many, at random.
     """
-    check_whole("stride", stride)
+    whole_number("stride", stride)
     file = request.file("text/shakespeare_by_role.json.gz")
     arrays = cached("shakespeare", file, {"stride": stride}, lambda: _shakespeare(file, stride))
     return _language(arrays, len(CHARACTERS) + 1, samples_per_client, request)
@@ -56,7 +57,7 @@ def stackexchange(
     ...; token 1 stands for all others. Posts are cut into pieces of 25, the last one padded on the right,
     where labels are -100. A post of one word predicts nothing and is left out.
     """
-    check_whole("vocabulary", vocabulary)
+    whole_number("vocabulary", vocabulary)
     file = request.file("text/stackexchange_by_user.json.gz")
     arrays = cached(
         "stackexchange", file, {"vocabulary": vocabulary}, lambda: _stackexchange(file, vocabulary)
@@ -81,7 +82,7 @@ def _language(arrays: dict[str, Array], classes: int, most: int | None, request:
 
 def _at_most(most: int, groups: Integers, clients: int, rng: np.random.Generator) -> Integers:
     """At most so many rows of each client, at random, in their order."""
-    check_whole("samples_per_client", most)
+    whole_number("samples_per_client", most)
     rows = Split.from_owners(groups, clients).shuffled(rng)
     return np.sort(rows.indices[rows.places < most])
 

@@ -1,4 +1,4 @@
-"""Arrays on the wire, and back: nothing of a reply is believed before it was compared with what must come."""
+"""Arrays on the wire, and back: every part of a reply is checked against what was expected before use."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fedhpo.core.digests import read_sealed, write_sealed
+from fedhpo.core.digests import read_with_digest, write_with_digest
 from fedhpo.core.errors import InputError
 from fedhpo.federations.flower.arrays import Rejected
 from fedhpo.protocol.federation import Ints, SplitName
@@ -45,7 +45,7 @@ class Hello:
 
     @classmethod
     def from_dict(cls, given: Any, most_rows: int) -> Hello:
-        """What a node said; `Rejected` where that cannot be."""
+        """What a node said; `Rejected` if it is not valid."""
         if not isinstance(given, dict):
             raise Rejected(f"its answer is {type(given).__name__}, expected an object")
         sizes, shape, name = given.get("sizes"), given.get("shape"), given.get("name")
@@ -151,12 +151,12 @@ class Clients:
                 for key, number in self._keys.items()
             ],
         }
-        write_sealed(path, facts)
+        write_with_digest(path, facts)
 
     @classmethod
     def load(cls, path: Path, most_rows: int) -> Clients:
         """The clients that `save` wrote down, all of them away."""
-        facts = read_sealed(path, "restore it from a copy, or begin again in another directory")
+        facts = read_with_digest(path, "restore it from a copy, or begin again in another directory")
         try:
             clients = cls()
             clients.by = facts["by"]

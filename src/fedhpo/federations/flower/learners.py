@@ -22,7 +22,7 @@ from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.federations.flower.mailbox import Item, TreesParcel
 from fedhpo.federations.flower.messages import Task
 from fedhpo.federations.flower.replies import read_boosted
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.paper import XGBOOST
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
@@ -90,7 +90,7 @@ class FlowerLearnerFederation(GridFederation):
             raise InputError("no client says how many features its rows have")
         self._features = int(np.prod(shape))
         self._classes = self._clients.common("classes") or 2
-        self._trials = Book[_Trial, _Round]()
+        self._trials = TrialTable[_Trial, _Round]()
 
     # Trials
 
@@ -198,7 +198,7 @@ class FlowerLearnerFederation(GridFederation):
             nan.copy(),
             {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
             Cost(
-                # What failed is no round: the budget often has but one, and it may be tried again.
+                # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=1 if applied else 0,
                 client_rounds=len(replies),
                 bytes_up=sum(reply.bytes for reply in replies),

@@ -1,7 +1,8 @@
-"""The post: tasks to nodes, replies back, one message in flight per node.
+"""The mailbox: tasks to nodes, replies back, one message in flight per node.
 
 Tasks for one client that wait at the same time travel in one message, as many as its size allows. Each
-message has its deadline. Whatever comes that was not asked for, came twice or too late is dropped and noted.
+message has its deadline. Replies that were not asked for, or come twice or too late, are dropped and
+noted.
 """
 
 from __future__ import annotations

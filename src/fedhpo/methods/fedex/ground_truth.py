@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,19 +15,18 @@ from fedhpo.core.jsonfile import of_format
 from fedhpo.core.settings import check_settings, is_number, shown
 from fedhpo.space.config import Config
 
-if TYPE_CHECKING:
-    pass
-
 #: The file in a run's directory that its report compares with.
-FILE = "truth.json"
+FILE = "ground_truth.json"
+#: Its name in versions before 0.3.
+OLD_FILE = "truth.json"
 _FORMAT = "fedhpo truth 1"
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """Client hyperparameters, each with the validation score of training with them alone; more is better.
 
-    >>> truth = Truth(({"lr": 0.1}, {"lr": 0.2}), (0.9, 0.8))
+    >>> truth = GroundTruth(({"lr": 0.1}, {"lr": 0.2}), (0.9, 0.8))
     >>> truth.of([{"lr": 0.2}, {"lr": 0.1}])
     [0.8, 0.9]
     """
@@ -52,16 +51,22 @@ class Truth:
         return [known[client] for client in wanted] if all(client in known for client in wanted) else None
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON; as `truth.json` in a run's directory it is shown in the run's report."""
+        """Write it as JSON; as `ground_truth.json` in a run's directory it is shown in the run's report."""
         clients = [Config(client=client).to_dict().get("client", {}) for client in self.clients]
         data = {"format": _FORMAT, "clients": clients, "values": list(self.values)}
         return _jsonfile.save(path, data)
 
     @classmethod
-    def load(cls, path: str | Path) -> Truth:
+    def load(cls, path: str | Path) -> GroundTruth:
         """Read what `save` wrote."""
         data = of_format(_jsonfile.load(path, "ground truth"), _FORMAT, "ground truth", str(path))
         try:
             return cls(tuple(data["clients"]), tuple(data["values"]))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def of_run(cls, directory: Path) -> GroundTruth | None:
+        """What was saved in a run's directory; None if nothing was."""
+        found = [directory / name for name in (FILE, OLD_FILE) if (directory / name).is_file()]
+        return cls.load(found[0]) if found else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import whole_number
 from fedhpo.methods.fedex.baseline import FIRST_BASELINES, FirstBaseline
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.scores import METRICS, Metric
@@ -51,9 +52,7 @@ def as_dict(settings: FedExSettings) -> dict[str, Any]:
 def check(settings: FedExSettings) -> None:
     """Refuse values that cannot be."""
     for name, least in (("arms", 2), ("landmarks", 0), ("landmark_rounds", 1)):
-        value = getattr(settings, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        whole_number(name, getattr(settings, name), least)
     most = {"gamma": 1.0, "explore": 1.0, "eliminate": 0.5, "entropy": math.inf, "cutoff": math.inf}
     for name, high in most.items():
         value, may_be_auto = getattr(settings, name), name == "explore"

@@ -73,9 +73,3 @@ class Evolution:
     ) -> Config:
         """Evo of a config after `round` of `rounds` rounds."""
         return space.perturb(config, *self.at(round, rounds), rng, scopes)
-
-
-def check_quantile(quantile: int) -> None:
-    """Refuse a part that is not one."""
-    if isinstance(quantile, bool) or not isinstance(quantile, int) or quantile < 2:
-        raise InputError(f"quantile must be a whole number of at least 2, not {quantile!r}")

@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings
+from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.core.streams import stream
-from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top, check_quantile
+from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
 from fedhpo.protocol.federation import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.schedules.annealing import Annealing
 from fedhpo.search.channel import rank_values
@@ -95,7 +95,7 @@ class Exchange:
             raise InputError(f"discount must lie in [0, 1], not {self.discount!r}")
         if self.judge not in JUDGES:
             raise unknown_name("judge", self.judge, JUDGES)
-        check_quantile(self.quantile)
+        whole_number("quantile", self.quantile, least=2)
         _ = self.evolution
 
     @property

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings
-from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top, check_quantile
+from fedhpo.core.settings import check_settings, whole_number
+from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
 from fedhpo.policies.losses import client_losses
 from fedhpo.protocol.federation import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND, RoundReport
 from fedhpo.schedules.annealing import Annealing
@@ -71,7 +71,7 @@ class FedPopLocal:
     def __post_init__(self) -> None:
         check_settings(self)
         _ = self.evolution
-        check_quantile(self.quantile)
+        whole_number("quantile", self.quantile, least=2)
         if self.radius is not None and not 0 <= self.radius < math.inf:
             raise InputError(f"radius must be a finite number of at least 0, not {self.radius!r}")
         if self.norm not in ("box", "euclidean"):

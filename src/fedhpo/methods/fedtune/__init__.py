@@ -7,8 +7,8 @@ from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.methods.fedtune.fill import Simulation, fill_table
 from fedhpo.methods.fedtune.measures import MEASURES, profiled
 from fedhpo.methods.fedtune.proxy import Proxies, ProxySet
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.methods.fedtune.simulator import Simulated, Simulator
-from fedhpo.methods.fedtune.table import ReferenceTable
 from fedhpo.methods.fedtune.tuner import CellSearch, CellTuner, tune_cells
 
 __all__ = [

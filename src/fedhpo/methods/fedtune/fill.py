@@ -12,13 +12,13 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.journal import Journal
-from fedhpo.core.settings import check_settings
+from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.data import FederatedData
 from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.methods.fedtune.measures import check_measure
 from fedhpo.methods.fedtune.proxy import ProxySet
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.methods.fedtune.simulator import Simulator
-from fedhpo.methods.fedtune.table import ReferenceTable
 from fedhpo.methods.fedtune.tuner import CellSearch, CellTuner, counted, tune_cells
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import Objective
@@ -47,9 +47,7 @@ class Simulation:
         if self.scored_on not in SCORED_ON:
             raise unknown_name("scored_on", self.scored_on, SCORED_ON)
         for name in ("clients", "rounds"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
+            whole_number(name, getattr(self, name))
 
 
 def fill_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedhpo.methods.fedtune.table import ReferenceTable
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.pages.figure import SCALE, axis, figure
 from fedhpo.pages.numbers import number
 

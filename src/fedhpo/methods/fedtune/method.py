@@ -15,14 +15,14 @@ from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.fingerprint.arrays import array_digest
-from fedhpo.core.settings import check_settings
+from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.data import FederatedData
 from fedhpo.data.fingerprint import data_of
 from fedhpo.methods.fedtune.cells import INDICES, QUANTITIES, Cells
 from fedhpo.methods.fedtune.fill import Simulation, client_space, fill_table
 from fedhpo.methods.fedtune.policy import LookUp
 from fedhpo.methods.fedtune.proxy import ProxySet
-from fedhpo.methods.fedtune.table import LOOK_UPS, ReferenceTable
+from fedhpo.methods.fedtune.reference_table import LOOK_UPS, ReferenceTable
 from fedhpo.methods.fedtune.tuner import CellTuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.federation import Federation
@@ -91,8 +91,7 @@ class FedTune(Method):
 
     @property
     def _cell_tuner(self) -> CellTuner:
-        if isinstance(self.patience, bool) or not isinstance(self.patience, int) or self.patience < 0:
-            raise InputError(f"patience must be a whole number of at least 0, not {self.patience!r}")
+        whole_number("patience", self.patience, least=0)
         return CellTuner(self.sampler, self.steps, self.patience or None, self.points, self.warm_start)
 
     @property

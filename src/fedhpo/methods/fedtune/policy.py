@@ -14,7 +14,7 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
-    from fedhpo.methods.fedtune.table import ReferenceTable
+    from fedhpo.methods.fedtune.reference_table import ReferenceTable
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import unknown_name
 from fedhpo.core.journal import Journal
-from fedhpo.core.settings import check_settings
+from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.sampler import Sampler
@@ -47,11 +47,9 @@ class CellTuner:
         if self.sampler not in SAMPLERS:
             raise unknown_name("sampler", self.sampler, SAMPLERS)
         for name in ("steps", "points"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, not {value!r}")
-        if self.patience is not None and (not isinstance(self.patience, int) or self.patience < 1):
-            raise InputError(f"patience must be a whole number of at least 1, or None, not {self.patience!r}")
+            whole_number(name, getattr(self, name))
+        if self.patience is not None:
+            whole_number("patience", self.patience)
 
     def made(self) -> Sampler:
         """The sampler."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.core.streams import stream
-from fedhpo.methods.fedex.ground_truth import FILE, Truth
+from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
@@ -183,7 +183,7 @@ def run(
             for clients in size.clients
         }
 
-        def truth_of(cell: Cell) -> Truth:
+        def truth_of(cell: Cell) -> GroundTruth:
             return truths["develop" if cell.part == "develop" else "plain", cell.clients]
 
         rows = each(
@@ -213,7 +213,7 @@ def _truth(
     folder: Path,
     federations: OneAtATime[int],
     say: Callable[[str], None],
-) -> Truth:
+) -> GroundTruth:
     """Each arm trained alone; kept beside the runs."""
     path = folder / f"truth-{own}-B{clients}.json"
     if not path.is_file():
@@ -228,7 +228,7 @@ def _truth(
             run=folder / f"truth-{own}-B{clients}",
         )
         truth.save(path)
-    return Truth.load(path)
+    return GroundTruth.load(path)
 
 
 def _is_done(scale: Scale, part: str, folder: Path) -> bool:
@@ -236,7 +236,7 @@ def _is_done(scale: Scale, part: str, folder: Path) -> bool:
 
 
 def _tune(
-    scale: Scale, cell: Cell, truth: Truth, folder: Path, federations: OneAtATime[int]
+    scale: Scale, cell: Cell, truth: GroundTruth, folder: Path, federations: OneAtATime[int]
 ) -> Mapping[str, Any]:
     """FedEx alone, one trial of full length."""
     from fedhpo.methods import Tuner
@@ -266,7 +266,7 @@ def _fitting(scale: Scale, cell: Cell) -> dict[str, Any]:
     return setting
 
 
-def measured(cell: Cell, facts: Mapping[str, Any] | None, truth: Truth) -> dict[str, Any]:
+def measured(cell: Cell, facts: Mapping[str, Any] | None, truth: GroundTruth) -> dict[str, Any]:
     """A row for the tables: accuracy, the ranking over the rounds, weights and use of the arms.
 
     Where training failed the model is worth nothing, and the policy is not known.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedhpo.core.digests import read_sealed, write_sealed
+from fedhpo.core.digests import read_with_digest, write_with_digest
 from fedhpo.core.errors import Terminated
 from fedhpo.core.run_errors import RunError
 from fedhpo.research.compare.comparison import Comparison, Incumbents
@@ -78,7 +78,7 @@ class _Trace:
     def __init__(self, path: Path) -> None:
         self._path = path
         remedy = f"delete it and {path.name.split('.')[0]} beside it: both are then made again"
-        self._truths: dict[str, float] = read_sealed(path, remedy)["truths"] if path.is_file() else {}
+        self._truths: dict[str, float] = read_with_digest(path, remedy)["truths"] if path.is_file() else {}
         self.incumbents: list[tuple[int, float]] = []
 
     def __call__(self, event: Event) -> None:
@@ -103,7 +103,7 @@ class _Trace:
             if known is None:
                 return None
             self._truths[key] = known
-            write_sealed(self._path, {"truths": self._truths})
+            write_with_digest(self._path, {"truths": self._truths})
         return self._truths[key]
 
     def _seen(self, search: Search, leader: Trial) -> float | None:

@@ -19,9 +19,9 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
 from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Floats, Ints, Work
+from fedhpo.research.tables.curve_table import CurveTable
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.scoring import RowScoring
-from fedhpo.research.tables.table import CurveTable
 from fedhpo.run import Run
 from fedhpo.run.recorded import RecordedSession
 from fedhpo.run.run import has_begun, versions
@@ -147,8 +147,8 @@ def table_study(study: Study) -> Study:
     for key, name in brought(study.given):
         if not key.startswith("method"):
             raise InputError(f"{key} = {name!r}: a table is read without importing anything: use one of ours")
-    if study.given["data"].get("redeal"):
-        raise InputError("data.redeal: a table holds several heterogeneities: leave the key out")
+    if study.given["data"].get("mixing"):
+        raise InputError("data.mixing: a table holds several heterogeneities: leave the key out")
     if dict(given.get("server", {})).get("weighting", "uniform") != "uniform":
         raise InputError(
             "server.weighting = 'size': a table is trained with uniform weights, so that it also serves "

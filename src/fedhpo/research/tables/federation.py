@@ -15,7 +15,7 @@ import numpy as np
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint.arrays import array_digest
-from fedhpo.federations.trial_table import Book
+from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     REPEATABLE,
     Answer,
@@ -80,7 +80,7 @@ class TabularFederation(Federation):
         }
         self._column = np.full(len(table.train_sizes), -1)
         self._column[self.validation_clients] = np.arange(len(self.validation_clients))
-        self._trials = Book[_Trial, Work]()
+        self._trials = TrialTable[_Trial, Work]()
 
     # Trials
 

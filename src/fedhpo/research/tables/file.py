@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
-from fedhpo.research.tables.table import CurveTable
+from fedhpo.research.tables.curve_table import CurveTable
 from fedhpo.space.config import Config
 from fedhpo.study.methods import brought
 

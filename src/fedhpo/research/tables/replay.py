@@ -25,7 +25,7 @@ from fedhpo.space.config import Config
 from fedhpo.tuning.setup import prepare
 
 if TYPE_CHECKING:
-    from fedhpo.research.tables.table import CurveTable
+    from fedhpo.research.tables.curve_table import CurveTable
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData
 from fedhpo.data.container import IGNORE, Split
-from fedhpo.data.mixing import redeal
+from fedhpo.data.mixing import mix_validation
 from fedhpo.protocol.federation import Federation, Floats, Ints
 
 
@@ -42,7 +42,7 @@ class RowScoring:
         rows = np.unique(data.validation.indices)
         dealt = []
         for p in heterogeneity:
-            split = redeal(data, p, stream(seed, "redeal", round(1000 * p))).validation
+            split = mix_validation(data, p, stream(seed, "redeal", round(1000 * p))).validation
             clients = np.flatnonzero(split.sizes)
             own = np.concatenate([split.rows(int(client)) for client in clients])
             dealt.append(Split.from_sizes(np.searchsorted(rows, own), split.sizes[clients]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedhpo.core.errors import unknown_name
-from fedhpo.research.tables.table import CurveTable
+from fedhpo.research.tables.curve_table import CurveTable
 
 #: Where tables lie that come with fedhpo; their recipes are in `docs/tables.md`.
 DIRECTORY = Path(__file__).parent / "data"
