@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
-from fedhpo.run.codec import unpack
-from fedhpo.run.record import Record
 
 #: Reasons told apart, and clients named for each; what goes beyond is counted, not named.
 _REASONS, _CLIENTS = 50, 1000
 #: What the search does with a model that diverged is its business: no exception of a client.
 _DIVERGED = "not finite"
 #: Kinds of events whose results hold replies of clients.
-_REPLIES = ("round", "done", "evaluate", "query")
+REPLIES = ("round", "done", "evaluate", "query")
 
 
 @dataclass(frozen=True)
@@ -138,12 +136,3 @@ class Failures:
     def to_list(self) -> list[dict[str, Any]]:
         """For result.json: one entry per reason, the most frequent first."""
         return [group.to_dict() for group in sorted(self._groups.values(), key=lambda g: -g.count)]
-
-
-def recorded_failures(record: Record) -> list[dict[str, Any]]:
-    """The failures of a run, also of one that has not finished."""
-    found = Failures()
-    for event in record.events():
-        if event.kind in _REPLIES and event.result is not None:
-            found.take(unpack(event.result))
-    return found.to_list()
