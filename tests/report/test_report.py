@@ -173,8 +173,8 @@ def test_the_page_shows_the_result(view):
 def test_the_page_needs_no_network_and_holds_plotly_once(view):
     content = page([view])
     assert not re.search(r"""<(script|link|img|iframe)[^>]*\b(src|href)\s*=""", content)
-    assert content.count("* plotly.js v") == 1
-    assert len(content) < 5.5e6
+    assert content.count("* plotly.js (cartesian - minified) v") == 1
+    assert len(content) < 1.7e6
 
 
 def test_what_comes_from_the_user_is_text(view):

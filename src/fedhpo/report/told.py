@@ -1,7 +1,7 @@
 """What a run's record tells, read once and then only what is new: also of a run that is under way.
 
-Events are read in order, each only once, and nothing but what pages show is kept of them. So a long run can be
-watched: a look at it costs what happened since the last one.
+Events are read in order, each only once, and nothing but what pages show is kept of them. So a long run can
+be watched: a look at it costs what happened since the last one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Told:
         self.failures = Failures()
         #: Replies of clients in rounds, by status.
         self.replies: Counter[str] = Counter()
-        #: The rows of the history that are evaluations, and the objective at them where it is not a mean by size.
+        #: The rows of the history that are evaluations; the objective at them, where it is no mean by size.
         self.evaluations: list[dict[str, Any]] = []
         self.scored: dict[tuple[Any, int], float | None] = {}
         #: By trial: what the cohort of each round saw of the model before it trained.
@@ -148,7 +148,7 @@ class Told:
         for scores in items:
             if scores.split == "validation":
                 values = scores.loss if self._of_loss else scores.accuracy
-                kept = np.asarray([self._metric(value) for value in values.tolist()], dtype=np.float32)
+                kept = np.asarray([self._metric(value) for value in values.tolist()], dtype=np.float64)
                 self.clients[scores.trial] = scores.clients, kept
             if self._objective is not None:
                 value = self._objective.observe(scores, 0, 0).value

@@ -28,8 +28,8 @@ from fedhpo.tuning.verdict import verdict_of
 class RunView:
     """All that is shown of a run. `asked` is what was recorded at its start.
 
-    `history` holds rows as `fedhpo.run.history` makes them; those of rounds may be left out where `cohorts` and
-    `answered` hold what they tell.
+    `history` holds rows as `fedhpo.run.history` makes them; those of rounds may be left out where `cohorts`
+    and `answered` hold what they tell.
     """
 
     name: str

@@ -430,7 +430,9 @@ class Record:
         """The events on disk, in order: one query. With `after`, only those behind that event."""
         if self.empty:
             return iter(())
-        return self._stream(1, self._origin) if after is None else self._stream(after.number + 1, after.digest)
+        return (
+            self._stream(1, self._origin) if after is None else self._stream(after.number + 1, after.digest)
+        )
 
     def _stream(self, number: int, chain: bytes) -> Iterator[Event]:
         """The events on disk from `number` on, each checked; `chain` is the digest of the one before."""

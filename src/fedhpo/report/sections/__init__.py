@@ -9,11 +9,13 @@ from fedhpo.methods.fedpop.section import lineage
 from fedhpo.methods.fedtune.section import table
 from fedhpo.methods.flora.section import flora
 from fedhpo.pages.html import Section
+from fedhpo.report.sections.clients import clients
 from fedhpo.report.sections.cost import cost
-from fedhpo.report.sections.curves import curves
+from fedhpo.report.sections.curves import curves, progress
 from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.importance import across, importance
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
@@ -22,15 +24,19 @@ from fedhpo.report.view import RunView
 
 SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     headline,
+    progress,
     curves,
-    personal,
-    trials,
-    lineage,
+    across,
+    importance,
+    hyperparameters,
     policy,
+    lineage,
     table,
     flora,
     ranking,
-    hyperparameters,
+    clients,
+    personal,
+    trials,
     failures,
     cost,
     privacy,
