@@ -161,6 +161,7 @@ def by_budget(views: list[RunView]) -> dict[str, Any]:
                     "mode": "markers",
                     "name": f"{name}: worse than before",
                     "marker": {"size": 10, "symbol": "x", "color": colour},
+                    "showlegend": len(views) == 1,
                     "hovertemplate": "%{x} rounds spent: %{y:.4f}, worse because<br>%{text}<extra></extra>",
                 }
             )
