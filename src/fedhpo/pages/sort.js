@@ -28,7 +28,7 @@ function makeSortable(table) {
 function makeFilter(field) {
   const table = field.closest(".filtered").querySelector("table");
   const count = field.parentElement.querySelector("output");
-  field.addEventListener("input", () => {
+  const keep = () => {
     const wanted = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     let kept = 0;
     for (const row of table.tBodies[0].rows) {
@@ -37,15 +37,16 @@ function makeFilter(field) {
       kept += !row.hidden;
     }
     count.textContent = wanted.length ? `${kept} of ${table.tBodies[0].rows.length}` : "";
-  });
+  };
+  field.addEventListener("input", keep);
+  field.addEventListener("search", keep); // the browser's own button to clear it
 }
 
 function makeTables(root = document) {
   root.querySelectorAll("table.sortable").forEach(makeSortable);
   root.querySelectorAll(".filtered input").forEach(makeFilter);
+  if (matchMedia("(max-width: 640px)").matches) root.querySelectorAll("table.folds").forEach(makeFolds);
 }
-
-makeTables();
 
 // On a phone a row is a card with its first columns; a touch opens the others.
 function makeFolds(table) {
@@ -59,4 +60,4 @@ function makeFolds(table) {
   }
 }
 
-if (matchMedia("(max-width: 640px)").matches) document.querySelectorAll("table.folds").forEach(makeFolds);
+makeTables();

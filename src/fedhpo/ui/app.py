@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 from typing import Any
@@ -120,12 +121,17 @@ class Pages:
 
     async def listed(self, request: Request) -> Response:
         """All runs, a line each."""
-        found = await run_in_threadpool(self._runs.listed)
-        board = await run_in_threadpool(leaderboard, self._runs.directory)
-        control = self._control is not None
-        where = str(self._runs.directory)
-        facts = {"runs": found, "directory": where, "version": VERSION, "control": control}
-        return _json(facts | {"leaderboard": board})
+
+        def made() -> dict[str, Any]:
+            return {
+                "runs": self._runs.listed(),
+                "directory": str(self._runs.directory),
+                "version": VERSION,
+                "control": self._control is not None,
+                "leaderboard": leaderboard(self._runs.directory),
+            }
+
+        return await _answer(made)
 
     async def run(self, request: Request) -> Response:
         """A run: what happens now, and its sections."""
@@ -138,7 +144,7 @@ class Pages:
             note = self._control.note(name) if self._control else ""
             return found | {"control": self._control is not None, "note": note}
 
-        return _json(await run_in_threadpool(made, _name(request), _have(request)))
+        return await _answer(made, _name(request), _have(request))
 
     async def trial(self, request: Request) -> Response:
         """A trial of a run."""
@@ -151,7 +157,7 @@ class Pages:
         text = request.query_params.get("trial", "")
         if not re.fullmatch(r"\d{1,9}", text):
             raise InputError(f"trial = {text[:40]!r}: must be a whole number")
-        return _json(await run_in_threadpool(made, _name(request), int(text), _have(request)))
+        return await _answer(made, _name(request), int(text), _have(request))
 
     async def compare(self, request: Request) -> Response:
         """Several runs side by side."""
@@ -166,7 +172,7 @@ class Pages:
         names = list(dict.fromkeys(request.query_params.getlist("name")))
         if not 2 <= len(names) <= _COMPARED:
             raise InputError(f"name: between 2 and {_COMPARED} runs can be compared, not {len(names)}")
-        return _json(await run_in_threadpool(made, names, _have(request)))
+        return await _answer(made, names, _have(request))
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: a word whenever the files of these runs, or of any, have changed."""
@@ -209,6 +215,17 @@ class Pages:
         else:
             raise InputError(f"action = {action[:40]!r}: must be stop or resume")
         return _json({"said": said})
+
+
+async def _answer(made: Callable[..., dict[str, Any]], *arguments: Any) -> Response:
+    """What a function gives, made in a thread, and how long it took: pages ask the rarer, the longer."""
+
+    def timed() -> dict[str, Any]:
+        begun = time.thread_time()
+        found = made(*arguments)
+        return {**found, "took": 1000 * (time.thread_time() - begun)}
+
+    return _json(await run_in_threadpool(timed))
 
 
 def _name(request: Request) -> str:

@@ -21,10 +21,11 @@ def now(run: Run, told: Told, view: RunView) -> dict[str, Any]:
     rounds = sum(count for *_, count in told.pace)
     rate = rounds / seconds if seconds > 0 and rounds else None
     left = max(0.0, total - spent["rounds"]) / rate if rate and running else None
-    searching = run.record.get("search_rounds") is None
+    searched = run.record.get("search_rounds")
+    searching = searched is None
     return {
         "status": run.status,
-        "rounds": spent["rounds"],
+        "rounds": spent["rounds"] if searching else searched,
         "total": total,
         "rate": rate if running else None,
         "left": left if searching else None,

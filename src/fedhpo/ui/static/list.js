@@ -37,10 +37,12 @@ export function showList(page) {
     el("section", {}, el("div", { class: "bar" }, search, count, picked, clear), el("div", { class: "scroll" }, table), empty),
     after,
   );
-  search.addEventListener("input", () => {
-    state.search = search.value;
-    render();
-  });
+  for (const change of ["input", "search"]) { // the browser's own button to clear it says only the latter
+    search.addEventListener(change, () => {
+      state.search = search.value;
+      render();
+    });
+  }
   clear.addEventListener("click", () => {
     state.picked.clear();
     render();
@@ -116,6 +118,7 @@ export function showList(page) {
 
   function move(step) {
     const rows = [...body.rows];
+    document.activeElement?.blur(); // Enter now means the row
     rows[state.at]?.classList.remove("at");
     if (state.at < 0) step = Math.max(step, 1);
     state.at = Math.min(Math.max(0, state.at + step), rows.length - 1);
@@ -152,7 +155,7 @@ export function showList(page) {
       showBoard();
     }
     render();
-    return 0;
+    return { took: told.took };
   }, page.state);
   const ages = setInterval(render, 30000);
   return () => {

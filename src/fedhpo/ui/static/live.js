@@ -20,8 +20,8 @@ export async function command(name, action) {
 }
 
 // Calls `refresh` at once and after every change, never twice at a time, and so rarely that it takes at most
-// a twentieth of the server's time. It returns in how many milliseconds more is there, or 0. Stops with the
-// function returned.
+// a twentieth of one core at the server. It returns how many milliseconds it took there, and in how many more
+// is there (0 if nothing is). Stops with the function returned.
 export function follow(names, refresh, state) {
   let ended = false, busy = false, again = false, source = null, timer = 0;
 
@@ -33,16 +33,14 @@ export function follow(names, refresh, state) {
     }
     busy = true;
     again = false;
-    const begun = performance.now();
-    let more = 0;
+    let took = 0, more = 0;
     try {
-      more = await refresh();
+      ({ took = 0, more = 0 } = await refresh());
       if (!ended) state("live");
     } catch (error) {
       if (!ended) state(error instanceof TypeError ? "the server does not answer" : error.message);
     }
-    const took = performance.now() - begun;
-    const pause = more || Math.min(Math.max(700, 20 * took), 30000);
+    const pause = more || Math.min(Math.max(700, 20 * took), 20000);
     timer = setTimeout(() => {
       busy = false;
       if (again || more) turn();

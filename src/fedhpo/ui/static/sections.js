@@ -84,7 +84,7 @@ export function showSections(page, what) {
     try {
       const told = await ask(what.path, parameters);
       render(told);
-      return told.share < 1 ? 50 : told.more ? 1000 : 0; // milliseconds until more is there
+      return { took: told.took, more: told.share < 1 ? 50 : told.more ? 1000 : 0 };
     } catch (error) {
       reading.hidden = error instanceof TypeError; // no answer: what is shown stays
       reading.textContent = error.message;
