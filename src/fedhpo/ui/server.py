@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +10,6 @@ from fedhpo.core.errors import InputError, MissingExtraError
 
 #: Of this machine only: who sits elsewhere comes through a tunnel, such as `ssh -L`.
 HOST = "127.0.0.1"
-#: The page takes what time the runs leave over.
-_NICE = 5
 
 
 def serve(
@@ -39,8 +35,6 @@ def serve(
         address = f"http://{HOST}:{listener.getsockname()[1]}/"
         if allowed is not None:
             address += f"?token={allowed.token}"
-        with contextlib.suppress(OSError):
-            os.nice(_NICE)
         settings = uvicorn.Config(
             make_app(runs, allowed), log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )

@@ -21,8 +21,8 @@ from fedhpo.report.view import RunView, refuse_links, view_of
 from fedhpo.run import open_read
 from fedhpo.ui.now import now
 
-#: Seconds that a page waits for events to be read; the rest follows.
-PATIENCE = 0.5
+#: Seconds that a page waits for events to be read, at first and then: the rest follows.
+FIRST, THEN = 0.25, 2.0
 
 
 #: Parts that take long: made beside the others, and anew only when the trials are more by this factor.
@@ -53,10 +53,11 @@ class Watched:
         self._slow: dict[Any, tuple[int, Section | None]] = {}
         self._making: set[Any] = set()
 
-    def look(self, patience: float = PATIENCE) -> Look:
+    def look(self, patience: float | None = None) -> Look:
         """Read what is new, for at most so many seconds."""
         with self._lock:
-            return self._looked(patience)
+            usual = FIRST if self._told is None else THEN
+            return self._looked(usual if patience is None else patience)
 
     def _looked(self, patience: float) -> Look:
         refuse_links(self.path)

@@ -39,33 +39,30 @@ export function showSections(page, what) {
     if (typed && field) field.value = typed;
   }
 
-  function render(told) {
+  // One section after the other, with a breath between: the first plot does not wait for a long table.
+  async function render(told) {
     page.title(what.title ?? told.title, told.subtitle);
     panel?.render(told);
     reading.hidden = told.share >= 1;
     reading.textContent = `reading the record: ${Math.floor(100 * told.share)}%`;
-    const fresh = [];
-    const elements = told.sections.map((section) => {
-      const before = shown.get(section.title)?.element;
-      const element = place(section);
-      if (element !== before) fresh.push([before, element]);
-      return element;
-    });
-    for (const [before, element] of fresh) if (before?.isConnected) before.replaceWith(element);
     const titles = new Set(told.sections.map((section) => section.title));
     for (const [title, { element }] of shown) {
       if (titles.has(title)) continue;
       element.remove();
       shown.delete(title);
     }
-    elements.forEach((element, i) => {
+    for (const [i, section] of told.sections.entries()) {
+      const before = shown.get(section.title)?.element;
+      const element = place(section);
+      if (before && before !== element) before.replaceWith(element);
       if (parts.children[i] !== element) parts.insertBefore(element, parts.children[i] ?? null);
-    });
-    for (const [, element] of fresh) {
+      if (before === element) continue;
       window.makeTables(element);
       element.querySelector(".filtered input")?.dispatchEvent(new Event("input"));
       if (what.run && !what.trial) linkTrials(element, what.run);
       window.drawAll(element);
+      await new Promise((done) => setTimeout(done));
+      if (!parts.isConnected) return; // the reader has gone on to another page
     }
   }
 
@@ -83,7 +80,7 @@ export function showSections(page, what) {
     parameters.append("have", have);
     try {
       const told = await ask(what.path, parameters);
-      render(told);
+      await render(told);
       return { took: told.took, more: told.share < 1 ? 50 : told.more ? 1000 : 0 };
     } catch (error) {
       reading.hidden = error instanceof TypeError; // no answer: what is shown stays
