@@ -45,6 +45,7 @@ _HOME = {
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
     "ProxySearch": "fedhpo.tuning.proxy",
+    "Preset": "fedhpo.methods.preset",
     "FedEx": "fedhpo.methods",
     "FedPop": "fedhpo.methods",
     "FedTune": "fedhpo.methods",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         Tuner,
     )
     from fedhpo.methods.fedtune import ReferenceTable
+    from fedhpo.methods.preset import Preset
     from fedhpo.privacy.local import LocalPrivacy
     from fedhpo.privacy.privacy import Privacy
     from fedhpo.protocol.federation import Work
@@ -132,6 +134,7 @@ __all__ = [
     "Method",
     "Objective",
     "Ordinal",
+    "Preset",
     "Privacy",
     "ProxySearch",
     "RandomSearch",

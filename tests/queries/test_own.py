@@ -127,7 +127,7 @@ def test_it_is_recorded_and_charged(tmp_path):
             return super().answer(party)
 
     @dataclass(frozen=True)
-    class Asking(fh.Method):
+    class Asking(fh.Preset):
         needs = frozenset({"query"})
 
         def tuner(self):
@@ -156,7 +156,7 @@ def test_privacy_refuses_it(tmp_path):
     from dataclasses import dataclass
 
     @dataclass(frozen=True)
-    class Asking(fh.Method):
+    class Asking(fh.Preset):
         def tuner(self):
             return fh.Tuner(fh.schedules.FixedLength(1))
 

@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
 
 
 @dataclass(frozen=True)
-class Telling(fh.Method):
+class Telling(fh.Preset):
     """A method that brings sections of its own."""
 
     def tuner(self):
@@ -165,7 +165,7 @@ def test_the_page_allows_its_own_programs_only(runs, tmp_path):
     assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
     programs = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in programs]
-    assert len(digests) == 3
+    assert len(digests) == 4
     assert all(f"'sha256-{digest}'" in policy for digest in digests)
     assert page.index("Content-Security-Policy") < page.index("<script")
     figures = re.findall(r'<script type="application/json" class="figure">(.*?)</script>', page, re.DOTALL)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 
@@ -13,8 +14,10 @@ import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.pages.figure import drawn
 from fedhpo.report import write_report
+from fedhpo.report.compare import by_traffic, gains
 from fedhpo.report.page import page
 from fedhpo.report.sections import sections
+from fedhpo.report.sections.clients import clients
 from fedhpo.report.sections.cost import by_trial
 from fedhpo.report.sections.curves import by_budget, by_round
 from fedhpo.report.sections.hyperparameters import against
@@ -28,7 +31,7 @@ def row(kind, trial, number, spent, accuracy, **more):
     scores = {"loss": None, "accuracy": None, "loss_before": None, "accuracy_before": None}
     scores["accuracy" if kind == "evaluate" else "accuracy_before"] = accuracy
     split = "validation" if kind == "evaluate" else None
-    counts = {"ok": 2, "failed": 0, "missing": 0}
+    counts = {"ok": 2, "failed": 0, "missing": 0, "bytes_down": 1000 * spent, "bytes_up": 500 * spent}
     return {
         "kind": kind,
         "trial": trial,
@@ -173,8 +176,8 @@ def test_the_page_shows_the_result(view):
 def test_the_page_needs_no_network_and_holds_plotly_once(view):
     content = page([view])
     assert not re.search(r"""<(script|link|img|iframe)[^>]*\b(src|href)\s*=""", content)
-    assert content.count("* plotly.js v") == 1
-    assert len(content) < 5.5e6
+    assert content.count("* plotly.js (cartesian - minified) v") == 1
+    assert len(content) < 1.7e6
 
 
 def test_what_comes_from_the_user_is_text(view):
@@ -259,3 +262,53 @@ def test_a_report_that_cannot_be_ended_leaves_the_old_one(stopped, tmp_path, mon
 def test_the_report_needs_a_place(stopped, tmp_path):
     with pytest.raises(InputError, match="cannot write the report"):
         write_report([stopped], tmp_path / "missing" / "report.html")
+
+
+def test_the_verdict_comes_first_in_words(view):
+    certain = page([view]).partition("<p class=answer>")[2].partition("</p>")[0]
+    assert certain == "+25.0 points over your own config, certain; 8 rounds, 3.0 MB."
+    gain = view.result["gain"]
+    doubt = replace(view, result={**view.result, "gain": {**gain, "standard_error": 0.2}})
+    assert "+25.0 points over your own config, not certain; 8 rounds, 3.0 MB." in page([doubt])
+    worse = replace(view, result={**view.result, "gain": {**gain, "value": -0.01}})
+    assert "No improvement: keep your config; 8 rounds, 3.0 MB." in page([worse])
+    none = replace(view, result={**view.result, "best": None, "gain": None})
+    assert "No trial was scored yet; 8 rounds, 3.0 MB." in page([none])
+
+
+def test_clients_are_named_from_the_worst(view):
+    known = {1: (np.array([4, 7, 9, 2]), np.array([0.9, 0.25, 0.5, np.nan])), 0: (np.arange(3), np.ones(3))}
+    section = clients(replace(view, clients=known))
+    assert "Client 7 gets the least: 0.2500, against a mean of 0.5500 over 3 clients" in section.body
+    assert re.findall(r'data-key="(\d)">\d</td>', section.body)[:3] == ["7", "9", "4"]
+    assert clients(view) is None
+    private = replace(view, clients=known, result={**view.result, "privacy": {"epsilon": 1.0}})
+    assert clients(private) is None  # what was not paid for is not shown
+
+
+def test_comparisons_are_at_equal_rounds_and_at_equal_bytes(view):
+    by_rounds, by_bytes = by_budget([view, view])["data"][0], by_traffic([view, view])["data"][0]
+    assert by_rounds["x"] == [6, 8]
+    assert by_bytes["x"] == [0.009, 0.012]  # 1.5 kB a round
+    assert by_rounds["y"] == by_bytes["y"] == [0.5, 0.75]
+    dots = gains([view, view])
+    assert [trace["x"] for trace in dots["data"]] == [[0.25], [0.25]]
+    assert dots["data"][0]["error_x"]["array"] == [0.02]
+    assert len(go.Figure(dots).data) == 2
+
+
+def test_hundreds_of_trials_share_one_line(view):
+    curves = {number: [(0, 0.1), (1, 0.2)] for number in range(3, 300)}
+    found = by_round(replace(view, cohorts=curves))
+    assert len(found["data"]) == 4  # thin ones of the others; points of the others, the own and the winner
+    assert len(found["data"][0]["x"]) == 297 * 3 - 1  # with a gap between each two
+
+
+def test_the_report_of_300_trials_is_small(view):
+    some = [
+        trial(number, "eliminated", 9, number / 300, lr=0.01 + number / 303, rule="b")
+        for number in range(300)
+    ]
+    curves = {number: [(at, at / 40) for at in range(40)] for number in range(300)}
+    large = replace(view, result={**view.result, "trials": some}, cohorts=curves)
+    assert len(page([large]).encode()) < 2.5e6

@@ -68,6 +68,14 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("runs", metavar="RUN", nargs="+", help="the directories of runs")
     report.add_argument("--output", metavar="FILE", help="(default: RUN/report.html, or comparison.html)")
 
+    ui = command("ui", "Show all runs below a directory in the browser, live.")
+    ui.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
+    ui.add_argument(
+        "--port", type=_natural, metavar="N", default=8265, help="0 for a free one (default: 8265)"
+    )
+    ui.add_argument("--control", action="store_true", help="let the page stop and resume runs")
+    ui.add_argument("--open", action="store_true", help="open the page in the browser")
+
     reproduce = command("reproduce", "Run a paper's experiments again and judge its claims.")
     reproduce.add_argument("name", metavar="NAME", help=", ".join(REPRODUCTIONS))
     reproduce.add_argument("--scale", default="default", help="default, paper or smoke (default: default)")

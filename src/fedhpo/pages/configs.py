@@ -38,6 +38,26 @@ def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return "linear", {}
 
 
+def unit(table: Mapping[str, Any], value: Any) -> float | None:
+    """Where a value lies between the ends of its hyperparameter, from 0 to 1; None where it has none.
+
+    >>> unit({"low": 0.01, "high": 1.0, "log": True}, 0.1), unit({"choices": ["a", "b", "c"]}, "c")
+    (0.5, 1.0)
+    """
+    options = table.get("values", table.get("choices"))
+    if value is None:
+        return None
+    if options:
+        return options.index(value) / max(len(options) - 1, 1) if value in options else None
+    ends = [table["low"], table["high"], value]
+    if table.get("complement"):
+        ends = [1 - end for end in ends]
+    if table.get("log"):
+        ends = [math.log(max(end, 1e-300)) for end in ends]
+    low, high, place = ends
+    return round((place - low) / (high - low), 12) if high != low else 0.5
+
+
 def _decades(low: float, high: float) -> dict[str, Any]:
     """Ticks at powers of ten, written out.
 

@@ -1,6 +1,65 @@
-// Figures are data; this draws each in the element before it.
-for (const holder of document.querySelectorAll("script[type='application/json'].figure")) {
-  const figure = JSON.parse(holder.textContent);
-  const options = { displaylogo: false, responsive: true, displayModeBar: false };
-  Plotly.newPlot(holder.previousElementSibling, figure.data, figure.layout, options);
+// Figures are data; this draws each in the element before it, in the colours of the page's theme.
+const DARK = {
+  "#1f2933": "#e4e9ee", "#66727f": "#9aa7b4", "#e3e7eb": "#2a333c", "#9aa5b1": "#5a6773", "#ffffff": "#161c22",
+  "#0b7285": "#3fb8cc", "#d9730d": "#f29d4b", "#b8c1ca": "#53606c", "#cfd8df": "#33404b", "#f1f3f5": "#232b33",
+  "#d5dde3": "#2b3640", "#a9c6cf": "#2a5560", "#76abb9": "#2d7583", "#3f8ea1": "#3396a8",
+  "#0072b2": "#4aa8e0", "#d55e00": "#f0813a", "#009e73": "#2fc497", "#cc79a7": "#e09ac2", "#000000": "#e4e9ee",
+};
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
+
+// The same value with every colour of the light theme as its partner of the dark one.
+function dressed(value) {
+  if (typeof value === "string") return DARK[value] ?? value;
+  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(dressed);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, dressed(inner)]));
+}
+
+function drawFigure(place, figure) {
+  const { data, layout } = isDark() ? dressed(figure) : figure;
+  const narrow = place.clientWidth < 420 ? { margin: { ...layout.margin, l: 44, r: 6 } } : {};
+  const options = { displaylogo: false, responsive: true, displayModeBar: false };
+  return Plotly.react(place, data, { ...layout, ...narrow }, options);
+}
+
+function drawAll(root = document) {
+  for (const holder of root.querySelectorAll("script[type='application/json'].figure")) {
+    const place = holder.previousElementSibling;
+    place.figure = JSON.parse(holder.textContent);
+    watchPlace(place);
+  }
+}
+
+// A figure is drawn when it comes near the screen: a long page is there at once.
+const near = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      near.unobserve(target);
+      target.dataset.drawn = "yes";
+      drawFigure(target, target.figure);
+    }
+  },
+  { rootMargin: "400px" },
+);
+
+function watchPlace(place) {
+  if (place.dataset.drawn) drawFigure(place, place.figure);
+  else near.observe(place);
+}
+
+function redraw() {
+  for (const place of document.querySelectorAll("[data-drawn]")) drawFigure(place, place.figure);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+addEventListener("beforeprint", () => {
+  for (const holder of document.querySelectorAll("script[type='application/json'].figure")) {
+    drawFigure(holder.previousElementSibling, holder.previousElementSibling.figure);
+  }
+});
+drawAll();

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from fedhpo.pages.html import text
@@ -13,6 +16,8 @@ WINNER, OWN, OTHER = "#0b7285", "#d9730d", "#b8c1ca"
 SEVERAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 #: From short to long trainings.
 SCALE = ((0.0, "#cfd8df"), (1.0, "#0b7285"))
+#: From the worst fifth of the trials to the best.
+RAMP = ("#d5dde3", "#a9c6cf", "#76abb9", "#3f8ea1", "#0b7285")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _AXIS = {
@@ -53,23 +58,54 @@ def figure(
     return {"data": [dict(trace) for trace in traces], "layout": usual | layout}
 
 
-def drawn(figure: Mapping[str, Any], name: str) -> str:
-    """The figure as HTML: an empty element, and its data, which `draw.js` of the page draws into it.
+def thinned(points: Sequence[Any], most: int) -> list[Any]:
+    """At most so many of the points, evenly, the first and the last among them.
+
+    >>> thinned([0, 1, 2, 3, 4, 5, 6], 4)
+    [0, 2, 4, 6]
+    """
+    if len(points) <= most:
+        return list(points)
+    step = (len(points) - 1) / max(most - 1, 1)
+    return [points[round(place * step)] for place in range(max(most, 2))]
+
+
+def as_json(value: Any) -> str:
+    """JSON for the browser: six digits of each number, more than a screen shows; null for what is not finite.
+
+    >>> as_json({"x": [1 / 3, float("nan")], "name": "</script>"})
+    '{"x":[0.333333,null],"name":"\\\\u003c/script>"}'
+    """
+    told = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
+    # No name from a run can end the element: JSON may write this character as a number.
+    return told.replace("<", "\\u003c")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        short = float(f"{value:.6g}")
+        return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return _plain(value.tolist()) if hasattr(value, "tolist") else value
+
+
+def drawn(figure: Mapping[str, Any], name: str, note: str = "") -> str:
+    """The figure as HTML: an empty element, its data, which `draw.js` draws into it, and one sentence on it.
 
     Data is not a program: the page's Content-Security-Policy allows only programs that fedhpo brings along.
     """
-    from plotly.io.json import to_json_plotly
-
-    data = to_json_plotly({"data": figure["data"], "layout": figure["layout"]})
-    # No name from a run can end the element: JSON may write this character as a number.
-    data = data.replace("<", "\\u003c")
-    place = f'<div id="{text(name)}" style="width:100%;height:{figure["layout"]["height"]:g}px"></div>'
-    return f'<figure>{place}<script type="application/json" class="figure">{data}</script></figure>'
+    data = as_json({"data": figure["data"], "layout": figure["layout"]})
+    style = f"width:100%;height:{figure['layout']['height']:g}px"
+    place = f'<div id="{text(name)}" style="{style}"></div>'
+    told = f"<figcaption>{text(note)}</figcaption>" if note else ""
+    return f'<figure>{place}<script type="application/json" class="figure">{data}</script>{told}</figure>'
 
 
 def plotly_js() -> str:
-    """The program that draws figures, to be put into the page."""
-    from plotly.offline import get_plotlyjs
-
-    program: str = get_plotlyjs()
-    return program
+    """The program that draws figures: plotly.js with what two axes need, to be put into the page."""
+    return (files("fedhpo.pages.vendor") / "plotly-cartesian.min.js").read_text(encoding="utf-8")

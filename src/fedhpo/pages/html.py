@@ -44,8 +44,14 @@ def table(
     *,
     numeric: Iterable[str] = (),
     marks: Iterable[str] = (),
+    filtered: bool = False,
+    folds: int = 0,
 ) -> str:
-    """A table whose columns sort on a click; `numeric` columns are right-aligned, `marks` classes of rows."""
+    """A table whose columns sort on a click; `numeric` columns are right-aligned, `marks` classes of rows.
+
+    One that is `filtered` has a field above it that keeps the rows which hold what is typed there. One that
+    `folds` shows so many columns of each row on a phone, and the others at a touch.
+    """
     right = [column in set(numeric) for column in columns]
     head = "".join(
         f"<th{' class=n' if is_right else ''} tabindex=0>{text(column)}</th>"
@@ -63,7 +69,12 @@ def table(
         lines.append(f'<tr class="{mark}">{cells}</tr>')
     body = "\n".join(lines)
     inner = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>"
-    return f"<div class=scroll><table class=sortable>{inner}</table></div>"
+    fold = f' data-folds="{folds}"' if folds else ""
+    made = f'<div class=scroll><table class="sortable{" folds" if folds else ""}"{fold}>{inner}</table></div>'
+    if not filtered:
+        return made
+    field = '<input type="search" placeholder="filter rows" aria-label="filter rows">'
+    return f"<div class=filtered><p>{field}<output></output></p>{made}</div>"
 
 
 def _key(cell: Cell) -> float | str:

@@ -11,6 +11,8 @@ from fedhpo.core.version import VERSION
 from fedhpo.pages.figure import plotly_js
 from fedhpo.pages.html import Section, text
 
+_THEME = '<button id=theme type=button title="light or dark" aria-label="light or dark">◐</button>'
+
 
 def security_policy(programs: Sequence[str]) -> str:
     """The page's Content-Security-Policy: it loads nothing, and runs these programs and no other.
@@ -36,9 +38,14 @@ def frame(
     first, last = [], []
     if not static:
         first = [plotly_js()]
-        last = [(here / name).read_text(encoding="utf-8") for name in ("draw.js", "sort.js")]
+        last = [(here / name).read_text(encoding="utf-8") for name in ("draw.js", "sort.js", "theme.js")]
     begin, end = ("".join(f"<script>{program}</script>\n" for program in some) for some in (first, last))
     body = "\n".join(section.render() for section in sections)
+    theme = (
+        ""
+        if static
+        else '<button id=theme type=button title="light or dark" aria-label="light or dark">◐</button>'
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -50,7 +57,7 @@ def frame(
 {style}</style>
 {begin}</head>
 <body>
-<header><h1>{text(title)}</h1><p>{text(subtitle)}</p></header>
+<header><h1>{text(title)}</h1><p>{text(subtitle)}</p>{theme}</header>
 <main>
 {body}
 </main>

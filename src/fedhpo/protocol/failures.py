@@ -17,6 +17,8 @@ from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
 _REASONS, _CLIENTS = 50, 1000
 #: What the search does with a model that diverged is its business: no exception of a client.
 _DIVERGED = "not finite"
+#: Kinds of events whose results hold replies of clients.
+REPLIES = ("round", "done", "evaluate", "query")
 
 
 @dataclass(frozen=True)

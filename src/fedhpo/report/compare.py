@@ -7,14 +7,15 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.pages.configs import flat
-from fedhpo.pages.figure import drawn
-from fedhpo.pages.html import Cell, Section, table
+from fedhpo.pages.figure import MUTED, SEVERAL, axis, drawn, figure
+from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.pages.phrasing import rounds_of, test_score
-from fedhpo.report.sections.curves import by_budget
+from fedhpo.report.sections.curves import by_budget, score_axis
 from fedhpo.report.view import RunView
 from fedhpo.tuning.verdict import verdict_of
 
+_GAINS = "A dot is the gain over your own config, its bar two standard errors: across the line, not certain."
 _NOTE = (
     "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. "
     "Where its score is worse than that of the one before, a cross says why.</p>"
@@ -30,12 +31,61 @@ def comparison(views: Sequence[RunView]) -> list[Section]:
                 f"runs to compare must have one objective: {first.name} has {first.metric}, "
                 f"{view.name} has {view.metric}"
             )
-    figure = drawn(by_budget(list(views)), "incumbents")
-    return [
+    curves = drawn(by_budget(list(views)), "incumbents", "At equal rounds: over all trials of the search.")
+    curves += drawn(by_traffic(views), "traffic", "At equal bytes: sent to clients and back.")
+    gained = gains(views)
+    made = [
         Section("Results", _results(views)),
-        Section("Score of the leading trial against rounds spent", figure + _NOTE),
+        Section("Score of the leading trial", f"<div class=pair>{curves}</div>{_NOTE}"),
+        Section("Gains", drawn(gained, "gains", _GAINS)) if gained else None,
         Section("Tuned configs", _configs(views)),
     ]
+    return [section for section in made if section is not None]
+
+
+def by_traffic(views: Sequence[RunView]) -> dict[str, Any]:
+    """The score of the leading trial against the megabytes sent; one line a run."""
+    traces = []
+    for i, view in enumerate(views):
+        found = view.incumbents_by("bytes_down", "bytes_up")
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": [one.spent / 1e6 for one in found],
+                "y": [one.value for one in found],
+                "name": text(view.name),
+                "line": {"shape": "hv", "color": SEVERAL[i % len(SEVERAL)], "width": 2},
+                "marker": {"size": 6},
+                "hovertemplate": "%{x:.4g} MB: %{y:.4f}<extra></extra>",
+            }
+        )
+    return figure(traces, axis("MB sent, both ways", rangemode="tozero"), score_axis(views[0]), height=300)
+
+
+def gains(views: Sequence[RunView]) -> dict[str, Any] | None:
+    """The gain of each run over the user's own config, with two standard errors; None where none is known."""
+    known = [(i, view, view.result["gain"]) for i, view in enumerate(views) if view.result["gain"]]
+    known = [(i, view, gain) for i, view, gain in known if gain["value"] is not None]
+    if not known:
+        return None
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [gain["value"]],
+            "y": [text(view.name)],
+            "error_x": {"array": [2 * (gain["standard_error"] or 0)], "thickness": 2, "width": 5},
+            "marker": {"size": 10, "color": SEVERAL[i % len(SEVERAL)]},
+            "hovertemplate": "%{y}: %{x:+.4f}<extra></extra>",
+        }
+        for i, view, gain in known
+    ]
+    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
+    line = {**zero, "line": {"color": MUTED, "width": 1, "dash": "dot"}}
+    y = axis("", autorange="reversed", ticks="")
+    x = axis(f"gain in {views[0].metric}")
+    return figure(traces, x, y, height=110 + 32 * len(known), showlegend=False, shapes=[line])
 
 
 def _results(views: Sequence[RunView]) -> str:
@@ -92,8 +142,7 @@ def _gain(gain: Mapping[str, Any]) -> Cell:
 def _configs(views: Sequence[RunView]) -> str:
     configs = [flat(view.result["best"]["config"]) if view.result["best"] else {} for view in views]
     names = list(dict.fromkeys(name for config in configs for name in config))
-    rows = [
-        [Cell(view.name), *(Cell(number(config.get(name))) for name in names)]
-        for view, config in zip(views, configs, strict=True)
-    ]
-    return table(["run", *names], rows, numeric=names)
+    columns = [view.name for view in views]
+    rows = [[Cell(name), *(Cell(number(config.get(name))) for config in configs)] for name in names]
+    marks = ["differs" if len({str(config.get(name)) for config in configs}) > 1 else "" for name in names]
+    return table(["hyperparameter", *columns], rows, numeric=columns, marks=marks)

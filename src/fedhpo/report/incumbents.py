@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -33,14 +34,18 @@ def incumbents_of(points: Sequence[tuple[int, int, int, float]], maximise: bool)
     'trial 0 has 4 rounds behind it now, trial 1 had 2: of those trained longest the best one leads'
     """
     sign = -1 if maximise else 1
-    latest: dict[int, tuple[int, float]] = {}
+    latest: dict[int, int] = {}  # the place of each trial's last evaluation
+    ranked: list[tuple[int, float, int, int]] = []
     found: list[Incumbent] = []
-    for spent, trial, number, value in points:
-        latest[trial] = number, value
-        best = min(latest, key=lambda t: (-latest[t][0], sign * latest[t][1], t))
+    for place, (spent, trial, number, value) in enumerate(points):
+        latest[trial] = place
+        heapq.heappush(ranked, (-number, sign * value, trial, place))
+        while latest[ranked[0][2]] != ranked[0][3]:  # an evaluation that a later one replaced
+            heapq.heappop(ranked)
+        rounds, score, best, _ = ranked[0]
         if found and found[-1].spent == spent:
             found.pop()
-        found.append(Incumbent(spent, best, *latest[best]))
+        found.append(Incumbent(spent, best, -rounds, sign * score))
     told = found[:1]
     for before, after in pairwise(found):
         worse = sign * after.value > sign * before.value

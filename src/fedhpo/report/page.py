@@ -12,7 +12,7 @@ from fedhpo.report.sections import sections
 from fedhpo.report.view import RunView, load_view
 
 #: What reading a run's files can raise that are not as fedhpo wrote them.
-_DAMAGE = (
+DAMAGE = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -57,7 +57,7 @@ def _viewed(run: Path) -> RunView:
         return load_view(run)
     except FedhpoError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise _damaged(run, error) from error
 
 
@@ -66,7 +66,7 @@ def _shown(views: Sequence[RunView], runs: Sequence[str | Path]) -> str:
         return page(views)
     except FedhpoError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise _damaged(" or ".join(map(str, runs)), error) from error
 
 

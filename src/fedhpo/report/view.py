@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,18 +15,22 @@ from fedhpo.methods.fedex import ground_truth as truth
 from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
-from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.protocol.federation import Floats, Ints
+from fedhpo.protocol.objective import BALANCED
 from fedhpo.report.incumbents import Incumbent, incumbents_of
+from fedhpo.report.told import Curve, Told
 from fedhpo.run import Run, open_read
-from fedhpo.run.codec import unpack
-from fedhpo.run.failures import recorded_failures
 from fedhpo.run.run import RECORD, RESULT
 from fedhpo.tuning.verdict import verdict_of
 
 
 @dataclass(frozen=True)
 class RunView:
-    """All that is shown of a run. `asked` is what was recorded at its start."""
+    """All that is shown of a run. `asked` is what was recorded at its start.
+
+    `history` holds rows as `fedhpo.run.history` makes them; those of rounds may be left out where `cohorts`
+    and `answered` hold what they tell.
+    """
 
     name: str
     asked: Mapping[str, Any]
@@ -38,6 +42,11 @@ class RunView:
     truth: GroundTruth | None = None
     #: By event and trial, where the objective is another than the mean over clients by size.
     scored: Mapping[tuple[Any, int], float | None] = field(default_factory=dict, repr=False)
+    #: By trial, what the cohorts of its rounds saw; and how many of their members replied, by status.
+    cohorts: Mapping[int, Curve] | None = field(default=None, repr=False)
+    answered: Mapping[str, int] | None = None
+    #: By trial, the clients and their scores at its last evaluation.
+    clients: Mapping[int, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
 
     @property
     def metric(self) -> str:
@@ -74,7 +83,18 @@ class RunView:
     @cached_property
     def in_rounds(self) -> dict[int, list[tuple[int, float]]]:
         """The same as the cohorts of its rounds saw it, where they were asked: means over clients by size."""
-        return self._curves("round")
+        return dict(self._curves("round") if self.cohorts is None else self.cohorts)
+
+    @cached_property
+    def replies(self) -> Mapping[str, int]:
+        """How many members of cohorts were ok, failed and missing."""
+        if self.answered is not None:
+            return self.answered
+        found: Counter[str] = Counter()
+        for row in self.history:
+            if row["kind"] == "round":
+                found.update({status: row[status] for status in ("ok", "failed", "missing")})
+        return found
 
     def _curves(self, kind: str) -> dict[int, list[tuple[int, float]]]:
         found: dict[int, dict[int, float]] = {}
@@ -97,13 +117,17 @@ class RunView:
 
     @cached_property
     def incumbents(self) -> list[Incumbent]:
-        """The trial to name at each moment of the search."""
+        """The trial to name at each moment of the search, by rounds spent."""
+        return self.incumbents_by("rounds")
+
+    def incumbents_by(self, *spent: str) -> list[Incumbent]:
+        """The same by the sum of other costs, such as `incumbents_by("bytes_down", "bytes_up")`."""
         points = []
         for row in self.history:
             point = self._point(row) if row["kind"] == "evaluate" else None
             # What comes after the search trains the user's own config, outside the budget.
             if point is not None and row["rounds"] <= self.searched:
-                points.append((int(row["rounds"]), int(row["trial"]), *point))
+                points.append((sum(int(row[name]) for name in spent), int(row["trial"]), *point))
         return incumbents_of(points, self.maximise)
 
     @property
@@ -123,36 +147,37 @@ def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
 
 def load_view(path: Path) -> RunView:
     """Read a run's directory; links are refused, and nothing that it names is imported."""
+    refuse_links(path)
+    with open_read(path) as run:
+        told = Told(run.study["objective"])
+        told.read(run.record)
+        return view_of(run, told)
+
+
+def refuse_links(path: Path) -> None:
+    """A page shows what is in the run's own files, and nothing that they point to."""
     for name in (RECORD, RESULT, "study.toml", truth.FILE, truth.OLD_FILE):
         if (path / name).is_symlink():
             raise InputError(f"{path / name} is a link: a report reads the run's own files only")
-    with open_read(path) as run:
-        view = RunView(
-            path.resolve().name,
-            run.study,
-            run.facts(),
-            {"objective": run.study["objective"], "best": None},
-            run.history(),
-            run.study_text or "",
-            GroundTruth.of_run(path),
-            _scored(run),
-        )
-        return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view))
 
 
-def _scored(run: Run) -> dict[tuple[Any, int], float | None]:
-    """The objective at each evaluation, where the history's means are another thing."""
-    told = run.study["objective"]
-    if told["over"] == "mean" and told["weighting"] == "size":
-        return {}
-    objective = Objective(told["metric"], told["over"], told.get("tail", 0.1), told["weighting"])
-    found: dict[tuple[Any, int], float | None] = {}
-    for event in run.record.events():
-        if event.kind == "evaluate":
-            for scores in unpack(event.result or b""):
-                value = objective.observe(scores, 0, 0).value
-                found[event.number, scores.trial] = value if math.isfinite(value) else None
-    return found
+def view_of(run: Run, told: Told) -> RunView:
+    """The run as far as `told` goes."""
+    path = run.path
+    view = RunView(
+        path.resolve().name,
+        run.study,
+        run.facts(),
+        {"objective": run.study["objective"], "best": None},
+        list(told.evaluations),
+        run.study_text or "",
+        GroundTruth.of_run(path),
+        dict(told.scored),
+        {trial: sorted(dict(curve).items()) for trial, curve in told.cohorts.items()},
+        dict(told.replies),
+        dict(told.clients),
+    )
+    return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view, told))
 
 
 def _when_stopped(run: Run) -> dict[str, Any] | None:
@@ -164,28 +189,21 @@ def _when_stopped(run: Run) -> dict[str, Any] | None:
     return found
 
 
-def _so_far(run: Run, view: RunView) -> dict[str, Any]:
+def _so_far(run: Run, view: RunView, told: Told) -> dict[str, Any]:
     """What result.json would hold, as far as the record of an unfinished run goes."""
     asked, facts = run.study, view.facts
-    configs = {
-        json.loads(event.call)["trial"]: json.loads(event.result)
-        for event in run.record.events()
-        if event.kind == "decide ask" and event.result is not None
-    }
-    paths = _paths(run, configs)
     trials = [
         {
             "trial": number,
-            "config": paths[number][-1]["config"] if number in paths else config,
-            "path": paths.get(number, []),
-            "status": "training",
-            "rounds": max((r["round"] for r in view.history if r["trial"] == number), default=0),
+            "config": told.config(number),
+            "path": told.paths.get(number, []),
+            "status": "ended" if number in told.ended else "training",
+            "rounds": told.rounds.get(number, 0),
             "score": view.evaluated[number][-1][1] if view.evaluated.get(number) else None,
             "standard_error": None,
             "reason": "",
         }
-        for number, config in configs.items()
-        if config is not None
+        for number in told.configs
     ]
     stops, spent = facts["stops"], facts["spent"]
     searched = spent["rounds"] if facts["search_rounds"] is None else facts["search_rounds"]
@@ -208,20 +226,8 @@ def _so_far(run: Run, view: RunView) -> dict[str, Any]:
             "budget": {"rounds": asked["budget"]["total"]},
         },
         "times": {"wall_seconds": facts["active_seconds"]},
-        "failures": recorded_failures(run.record),
+        "failures": told.failures.to_list(),
     }
-
-
-def _paths(run: Run, configs: Mapping[int, Any]) -> dict[int, list[dict[str, Any]]]:
-    """The configs of each trial that an exchange made a copy of another, from the first."""
-    paths: dict[int, list[dict[str, Any]]] = {}
-    for event in run.record.events():
-        if event.kind == "decide exchange" and event.result is not None:
-            for copy in json.loads(event.result):
-                number = copy.pop("trial")
-                begun = {"round": 0, "source": None, "config": configs.get(number)}
-                paths.setdefault(number, [begun]).append(copy)
-    return paths
 
 
 def _leader(view: RunView, trials: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

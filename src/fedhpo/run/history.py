@@ -32,11 +32,8 @@ def history(record: Record) -> list[dict[str, Any]]:
     rounds: dict[int, int] = {}
     for event in record.events():
         cost, epsilon, seconds = cost + event.cost, epsilon + event.epsilon, seconds + event.seconds
-        if event.kind == "fork":  # the target takes over the round clock
-            forked = json.loads(event.call)
-            rounds[forked["target"]] = rounds.get(forked["source"], 0)
         try:
-            found = _rows(event, rounds)
+            found = rows_of(event, rounds)
         except Exception as error:
             raise DamageError(record.path, f"event {event.number}: {error}") from error
         spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
@@ -44,8 +41,11 @@ def history(record: Record) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows(event: Event, rounds: dict[int, int]) -> list[dict[str, Any]]:
-    """What an event tells of trials; `rounds` are their clocks."""
+def rows_of(event: Event, rounds: dict[int, int]) -> list[dict[str, Any]]:
+    """The rows of one event, without what was spent; `rounds` are the trials' clocks, which it moves on."""
+    if event.kind == "fork":  # the target takes over the round clock
+        forked = json.loads(event.call)
+        rounds[forked["target"]] = rounds.get(forked["source"], 0)
     if event.kind == "decide release" and event.result is not None:
         return _released(json.loads(event.call), json.loads(event.result))
     if event.kind not in ("round", "done", "evaluate"):

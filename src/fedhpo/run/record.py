@@ -464,9 +464,13 @@ class Record:
             "new run"
         )
 
-    def events(self) -> Iterator[Event]:
-        """All events on disk, in order: one query."""
-        return iter(()) if self.empty else self._stream(1, self._origin)
+    def events(self, after: Event | None = None) -> Iterator[Event]:
+        """The events on disk, in order: one query. With `after`, only those behind that event."""
+        if self.empty:
+            return iter(())
+        return (
+            self._stream(1, self._origin) if after is None else self._stream(after.number + 1, after.digest)
+        )
 
     def _stream(self, number: int, chain: bytes) -> Iterator[Event]:
         """The events on disk from `number` on, each checked; `chain` is the digest of the one before."""

@@ -13,11 +13,13 @@ from fedhpo.methods.fedpop.section import lineage
 from fedhpo.methods.fedtune.section import table
 from fedhpo.methods.flora.section import flora
 from fedhpo.pages.html import Section
+from fedhpo.report.sections.clients import clients
 from fedhpo.report.sections.cost import cost
-from fedhpo.report.sections.curves import curves
+from fedhpo.report.sections.curves import curves, progress
 from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.importance import across, importance
 from fedhpo.report.sections.own import own
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
@@ -27,16 +29,20 @@ from fedhpo.report.view import RunView
 
 SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = (
     headline,
+    progress,
     curves,
-    personal,
-    trials,
-    lineage,
+    across,
+    importance,
+    hyperparameters,
     policy,
+    lineage,
     table,
     flora,
     ranking,
     own,
-    hyperparameters,
+    clients,
+    personal,
+    trials,
     failures,
     cost,
     privacy,
@@ -46,8 +52,9 @@ SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = 
 
 def sections(view: RunView) -> list[Section]:
     """All that there is to show of a run."""
-    found: list[Section] = []
-    for make in SECTIONS:
-        made = make(view)
-        found += [made] if isinstance(made, Section) else made or []
-    return found
+    return [one for make in SECTIONS for one in listed(make(view))]
+
+
+def listed(made: Section | Sequence[Section] | None) -> list[Section]:
+    """What a function of `SECTIONS` returned, as a list."""
+    return [made] if isinstance(made, Section) else list(made or ())

@@ -1,23 +1,50 @@
-"""Learning curves of all trials, and the best score against the rounds spent."""
+"""How the search went: trials in order, the leading one against the rounds spent, and learning curves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.pages.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
+from fedhpo.pages.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure, thinned
 from fedhpo.pages.html import Section, text
 from fedhpo.pages.phrasing import config_in_words
+from fedhpo.pages.plots import history
 from fedhpo.report.incumbents import Incumbent, in_words
 from fedhpo.report.view import RunView
 
+#: Points of a figure's thin lines, all trials together: more make the page heavy and look the same.
+_THIN, _POINTS = 12_000, 20_000
+_HISTORY = (
+    "Each point is a trial with its last score, in the order they began; the darker, the longer trained."
+)
+_BUDGET = "The score of the leading trial against the rounds spent over all trials."
+_CURVES = "The validation score of every trial by its own rounds; orange is your own config."
+
+
+def progress(view: RunView) -> Section | None:
+    """How the search went: trials in order, and the leading one; None while nothing is scored."""
+    if not view.evaluated:
+        return None
+    first = history(
+        view.result["trials"], view.metric, maximise=view.maximise, winner=view.winner, own=view.own
+    )
+    figures = "" if first is None else drawn(first, "history", _HISTORY)
+    if len(view.incumbents) > 1:
+        figures += drawn(by_budget([view]), "incumbent", _BUDGET)
+    if not figures:
+        return None
+    notes = in_words(view.incumbents).splitlines()
+    note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
+    return Section("History", f"<div class=pair>{figures}</div>{note}")
+
 
 def curves(view: RunView) -> Section | None:
-    """Two figures; None while nothing is scored."""
-    if not view.evaluated and not view.in_rounds:
+    """The learning curves of all trials; None where no trial was scored twice."""
+    points = [curve for some in (view.evaluated, view.in_rounds) for curve in some.values()]
+    if not any(len(curve) > 1 for curve in points):
         return None
     notes = []
-    if view.in_rounds:
+    if view.in_rounds and view.evaluated:
         notes.append("Points are evaluations; thin lines are what the cohort of each round saw.")
     objective = view.result["objective"]
     if view.result.get("privacy"):
@@ -26,10 +53,8 @@ def curves(view: RunView) -> Section | None:
         notes.append("Thin lines are means over clients by size, whatever the objective.")
     if (view.result.get("evaluation") or {}).get("average") == "recent":
         notes.append("Trials were compared by means weighted to recent rounds; shown are single scores.")
-    notes += in_words(view.incumbents).splitlines() if view.incumbents else []
-    figures = drawn(by_round(view), "curves") + drawn(by_budget([view]), "incumbent")
     note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
-    return Section("Learning curves", f"<div class=pair>{figures}</div>{note}")
+    return Section("Learning curves", drawn(by_round(view), "curves", _CURVES) + note)
 
 
 def score_axis(view: RunView) -> dict[str, Any]:
@@ -38,43 +63,66 @@ def score_axis(view: RunView) -> dict[str, Any]:
 
 
 def by_round(view: RunView) -> dict[str, Any]:
-    """A trial's evaluations as points, over thin lines for what the cohorts of its rounds saw."""
-    configs = {trial["trial"]: trial["config"] for trial in view.result["trials"]}
+    """Trials' evaluations as points, over thin lines for what the cohorts of their rounds saw.
+
+    All trials but the winner and the user's own share one line with gaps: hundreds would be slow to draw.
+    """
     trials = sorted({*view.in_rounds, *view.evaluated}, key=lambda t: (t == view.winner, t == view.own, t))
+    special = [trial for trial in trials if trial in (view.winner, view.own)]
+    groups = [[trial for trial in trials if trial not in special], *([trial] for trial in special)]
     thin = [
         {
-            **_line(view, trial, view.in_rounds[trial]),
+            **_line(view, group, view.in_rounds, _THIN // max(len(view.in_rounds), 1)),
             "mode": "lines",
             "opacity": 0.35,
-            "line": {"color": _look(view, trial)[1], "width": 1},
+            "line": {"color": _look(view, group[0])[1], "width": 1},
             "hoverinfo": "skip",
             "showlegend": False,
         }
-        for trial in trials
-        if trial in view.in_rounds
+        for group in groups
+        if any(trial in view.in_rounds for trial in group)
     ]
-    points, named = [], set()
-    for trial in trials:
-        name, colour, width = _look(view, trial)
-        about = text(config_in_words(configs.get(trial, {}))).replace(", ", "<br>")
-        points.append(
-            {
-                **_line(view, trial, view.evaluated.get(trial, [])),
-                "mode": "lines+markers",
-                "line": {"color": colour, "width": width},
-                "marker": {"color": colour, "size": 4 + 1.5 * width},
-                "hovertemplate": f"trial {trial}, round %{{x}}: %{{y:.4f}}<br>{about}<extra></extra>",
-                "showlegend": name not in named,
-            }
-        )
-        named.add(name)
-    return figure([*thin, *points], axis("round of the trial", rangemode="tozero"), score_axis(view))
+    points = [_points(view, group) for group in groups if any(trial in view.evaluated for trial in group)]
+    return figure(
+        [*thin, *points], axis("round of the trial", rangemode="tozero"), score_axis(view), height=420
+    )
 
 
-def _line(view: RunView, trial: int, points: list[tuple[int, float]]) -> dict[str, Any]:
-    name = _look(view, trial)[0]
-    x, y = [number for number, _ in points], [value for _, value in points]
-    return {"type": "scatter", "x": x, "y": y, "name": name, "legendgroup": name}
+def _points(view: RunView, group: list[int]) -> dict[str, Any]:
+    _, colour, width = _look(view, group[0])
+    configs = {trial["trial"]: trial["config"] for trial in view.result["trials"]}
+    about = ""
+    if len(group) == 1:
+        about = "<br>" + text(config_in_words(configs.get(group[0], {}))).replace(", ", "<br>")
+    line = _line(view, group, view.evaluated, max(_POINTS // max(len(view.evaluated), 1), 3))
+    return {
+        **line,
+        "mode": "lines+markers",
+        "line": {"color": colour, "width": width},
+        "marker": {"color": colour, "size": 4 + 1.5 * width},
+        "hovertemplate": f"%{{text}}, round %{{x}}: %{{y:.4f}}{about}<extra></extra>",
+    }
+
+
+def _line(
+    view: RunView, group: list[int], curves: Mapping[int, Sequence[tuple[int, float]]], most: int
+) -> dict[str, Any]:
+    """The curves of some trials as one line, with a gap between each two."""
+    name = _look(view, group[0])[0]
+    x: list[int | None] = []
+    y: list[float | None] = []
+    told: list[str] = []
+    for trial in group:
+        points = thinned(curves.get(trial, ()), max(most, 2))
+        if x and points:
+            x.append(None)
+            y.append(None)
+            told.append("")
+        x += [number for number, _ in points]
+        y += [value for _, value in points]
+        told += [f"trial {trial}"] * len(points)
+    found = {"type": "scatter", "x": x, "y": y, "name": name, "legendgroup": name}
+    return found | ({"text": told} if curves is view.evaluated else {})
 
 
 def _look(view: RunView, trial: int) -> tuple[str, str, float]:
@@ -113,10 +161,13 @@ def by_budget(views: list[RunView]) -> dict[str, Any]:
                     "mode": "markers",
                     "name": f"{name}: worse than before",
                     "marker": {"size": 10, "symbol": "x", "color": colour},
+                    "showlegend": len(views) == 1,
                     "hovertemplate": "%{x} rounds spent: %{y:.4f}, worse because<br>%{text}<extra></extra>",
                 }
             )
-    return figure(traces, axis("rounds spent over all trials", rangemode="tozero"), score_axis(views[0]))
+    return figure(
+        traces, axis("rounds spent over all trials", rangemode="tozero"), score_axis(views[0]), height=300
+    )
 
 
 def _places(found: Sequence[Incumbent]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from fedhpo.tuning.verdict import verdict_of
 
 
 def headline(view: RunView) -> Section:
-    """Four figures, and the tuned config."""
+    """The verdict in words, four figures, and the tuned config."""
     result, best = view.result, view.result["best"]
     if best is None:
-        return Section("Result", "<p>No trial was scored yet.</p>")
+        return Section("Result", f"<p class=answer>{text(answer(view))}</p>")
     metric = metric_in_words(result["objective"])
     cards = [_card(f"Validation {metric}", score(best["validation"]["value"]), _validated(view))]
     if best["test"] is not None:
@@ -33,11 +33,46 @@ def headline(view: RunView) -> Section:
     spent = f"of {whole(cost['budget']['rounds'])}{more}; {traffic}; "
     spent += duration(result["times"]["wall_seconds"])
     cards.append(_card("Rounds spent", whole(searched), spent))
-    said = f"<p class=verdict>{text(verdict.text[:1].upper() + verdict.text[1:])}.</p>"
+    said = f"<p class=answer>{text(answer(view))}</p>"
+    if verdict.kind != "improved":
+        said += f"<p class=verdict>{text(verdict.text[:1].upper() + verdict.text[1:])}.</p>"
     config = _config("Tuned config", f"trial {best['trial']}, {best['rounds']} rounds", best["config"])
     if verdict.use == "own" and result.get("baseline") and best["trial"] != view.own:
         config = _config("Config to use", "your own", result["baseline"]["config"]) + config
     return Section("Result", f"{said}<div class=cards>{''.join(cards)}</div>\n{config}")
+
+
+def answer(view: RunView) -> str:
+    """What came of it in one sentence: the gain, how certain it is, and what it took."""
+    result = view.result
+    searched, own = rounds_of(result["cost"])
+    spent = f"{whole(searched + own)} rounds, {megabytes(_traffic(result['cost']))}"
+    if result["best"] is None:
+        return f"No trial was scored yet; {spent}."
+    verdict, gain = verdict_of(result), (result["gain"] or {}).get("value")
+    if verdict.kind == "no improvement":
+        return f"No improvement: keep your config; {spent}."
+    if verdict.kind == "not known" or gain is None:
+        leading = f"Trial {result['best']['trial']} leads with {score(result['best']['validation']['value'])}"
+        return f"{leading}; what it gains over your own config is not known; {spent}."
+    certain = "certain" if verdict.kind == "improved" else "not certain"
+    return f"{gained(gain, view.metric)} over your own config, {certain}; {spent}."
+
+
+def gained(value: float, metric: str) -> str:
+    """A gain as people say it: shares in points of a hundred, losses as they are.
+
+    >>> gained(0.271, "accuracy"), gained(0.02, "loss")
+    ('+27.1 points', '0.0200 less loss')
+    """
+    if metric == "loss":
+        return f"{abs(value):.4f} {'less' if value >= 0 else 'more'} loss"
+    points = f"{100 * value:+.1f}".replace("-", "−")
+    return f"{points} points"
+
+
+def _traffic(cost: Mapping[str, Any]) -> float:
+    return float(cost["bytes_down"] + cost["bytes_up"])
 
 
 def _config(title: str, note: str, config: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from fedhpo.pages.configs import flat, scale_of, tuned
 from fedhpo.pages.figure import OWN, SCALE, WINNER, axis, drawn, figure
 from fedhpo.pages.html import Section
+from fedhpo.pages.plots import FEW, scored
 from fedhpo.report.sections.curves import score_axis
 from fedhpo.report.view import RunView
 
@@ -15,7 +16,7 @@ from fedhpo.report.view import RunView
 def hyperparameters(view: RunView) -> Section | None:
     """One small figure for each hyperparameter; darker points were trained longer."""
     found = tuned(view)
-    if not found or not any(trial["score"] is not None for trial in view.result["trials"]):
+    if not found or len(scored(view.result["trials"])) < FEW:
         return None
     small = "".join(
         drawn(against(view, name, table), f"against-{i}") for i, (name, table) in enumerate(found)
@@ -28,12 +29,11 @@ def hyperparameters(view: RunView) -> Section | None:
 
 def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     """The score of every trial by the value of one hyperparameter."""
+    order = sorted(view.result["trials"], key=lambda t: (t["trial"] == view.winner, t["trial"] == view.own))
     points = [
-        (flat(trial["config"])[name], trial["score"], trial["rounds"], trial["trial"])
-        for trial in sorted(
-            view.result["trials"], key=lambda t: (t["trial"] == view.winner, t["trial"] == view.own)
-        )
-        if trial["score"] is not None and name in flat(trial["config"])
+        (values[name], trial["score"], trial["rounds"], trial["trial"])
+        for trial, values in ((trial, flat(trial["config"])) for trial in order)
+        if trial["score"] is not None and name in values
     ]
     kind, marks = scale_of(table)
     traces = [_points(view, points, kind == "category")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import Any
 
 from fedhpo.pages.html import Section, facts, text
@@ -42,9 +43,7 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _federation(view: RunView) -> list[tuple[str, Any]]:
-    rounds = [row for row in view.history if row["kind"] == "round"]
-    replies = sum(row["ok"] for row in rounds)
-    asked = replies + sum(row["failed"] + row["missing"] for row in rounds)
+    replies = Counter(view.replies)
     described = dict(view.facts["federation"] or {})
     if not described.get("parameters"):  # written down before a model was built and workers were started
         for name in ("parameters", "stacked", "worker_kind"):
@@ -55,9 +54,9 @@ def _federation(view: RunView) -> list[tuple[str, Any]]:
             for name, value in described.items()
             if value not in ("", None)
         ),
-        ("replies in rounds", f"{whole(replies)} of {whole(asked)}"),
-        ("clients failed", sum(row["failed"] for row in rounds)),
-        ("clients missing", sum(row["missing"] for row in rounds)),
+        ("replies in rounds", f"{whole(replies['ok'])} of {whole(replies.total())}"),
+        ("clients failed", replies["failed"]),
+        ("clients missing", replies["missing"]),
     ]
 
 

@@ -10,6 +10,9 @@ from fedhpo.pages.html import Cell, Section, table
 from fedhpo.pages.numbers import number, score
 from fedhpo.report.view import RunView
 
+#: From so many rows on a table can be searched.
+_MANY = 8
+
 
 def trials(view: RunView) -> Section | None:
     """The table: the winner, the user's own config, then the others, the longest trained first."""
@@ -27,7 +30,8 @@ def trials(view: RunView) -> Section | None:
     cells = [_cells(view, row, bool(errors), names) for row in rows]
     marks = ["winner" if r["trial"] == view.winner else "own" if r["trial"] == view.own else "" for r in rows]
     numeric = ["trial", "rounds", view.metric, "standard error", *names]
-    return Section("Trials", table(columns, cells, numeric=numeric, marks=marks))
+    shown = table(columns, cells, numeric=numeric, marks=marks, filtered=len(rows) >= _MANY, folds=5)
+    return Section("Trials", shown)
 
 
 def _rank(view: RunView, trial: Mapping[str, Any]) -> tuple[float, float, int]:

@@ -1,0 +1,1 @@
+"""Programs of others that pages bring along, each with its licence."""

@@ -1,0 +1,183 @@
+"""What a run's record tells, read once and then only what is new: also of a run that is under way.
+
+Events are read in order, each only once, and nothing but what pages show is kept of them. So a long run can
+be watched: a look at it costs what happened since the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedhpo.core.run_errors import DamageError
+from fedhpo.protocol.failures import REPLIES, Failures
+from fedhpo.protocol.federation import Cost, Floats, Ints, RoundReport, Scores, Status
+from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.run.codec import unpack
+from fedhpo.run.history import rows_of
+from fedhpo.run.record import Event, Record
+
+#: Round and score, in order.
+Curve = list[tuple[int, float]]
+
+
+class Told:
+    """All that pages show of a record's events. `read` takes in what is new.
+
+    >>> told = Told({"metric": "accuracy", "over": "mean", "weighting": "size"})
+    >>> told.events, told.evaluations
+    (0, [])
+    """
+
+    def __init__(self, objective: Mapping[str, Any]) -> None:
+        self._told = objective
+        self._of_loss = objective["metric"] in ("loss", BALANCED)
+        # The history holds means over clients by size; any other objective is computed from the scores.
+        plain = objective["over"] == "mean" and objective["weighting"] == "size"
+        self._objective = None if plain else _objective(objective)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._last: Event | None = None
+        self._cost, self._epsilon, self._seconds = Cost(), 0.0, 0.0
+        #: The first config of each trial, and what exchanges made of it.
+        self.configs: dict[int, Any] = {}
+        self.paths: dict[int, list[dict[str, Any]]] = {}
+        #: Rounds behind each trial, those that were stopped, and the round that is under way, by trial.
+        self.rounds: dict[int, int] = {}
+        self.ended: set[int] = set()
+        self.failures = Failures()
+        #: Replies of clients in rounds, by status.
+        self.replies: Counter[str] = Counter()
+        #: The rows of the history that are evaluations; the objective at them, where it is no mean by size.
+        self.evaluations: list[dict[str, Any]] = []
+        self.scored: dict[tuple[Any, int], float | None] = {}
+        #: By trial: what the cohort of each round saw of the model before it trained.
+        self.cohorts: dict[int, Curve] = {}
+        #: By trial: clients and their scores at its last evaluation on validation data.
+        self.clients: dict[int, tuple[Ints, Floats]] = {}
+        #: The trials of the last round, and the number, seconds and rounds of the last events, newest last.
+        self.lately: list[int] = []
+        self.pace: list[tuple[int, float, int]] = []
+
+    @property
+    def events(self) -> int:
+        """The number of the last event that was read."""
+        return 0 if self._last is None else self._last.number
+
+    def read(self, record: Record, seconds: float = math.inf) -> bool:
+        """Take in new events for at most so long; returns whether all of them were read.
+
+        Where the record was cut since (its total was raised) or a release was given its result, all of it is
+        read again.
+        """
+        try:
+            return self._read(record, seconds)
+        except DamageError:
+            if self._last is None:
+                raise
+            self._clear()
+            return self._read(record, seconds)
+
+    def _read(self, record: Record, seconds: float) -> bool:
+        if record.last < self.events:
+            raise DamageError(record.path, "it is shorter than it was")
+        end = time.monotonic() + seconds
+        for event in record.events(self._last):
+            if event.epsilon and event.result is None:  # charged, not drawn yet: it will change
+                return True
+            try:
+                self._take(event)
+            except DamageError:
+                raise
+            except Exception as error:
+                raise DamageError(record.path, f"event {event.number}: {error}") from error
+            self._last = Event(event.number, event.kind, b"", None, digest=event.digest)
+            if time.monotonic() > end:
+                return self.events == record.last
+        return True
+
+    def _take(self, event: Event) -> None:
+        self._cost += event.cost
+        self._epsilon += event.epsilon
+        self._seconds += event.seconds
+        items: list[Any] = []
+        if event.kind in REPLIES and event.result is not None:
+            items = unpack(event.result)
+            self.failures.take(items, replayed=True)
+        if event.kind in ("round", "done"):
+            self._take_rounds(event, items)
+        elif event.kind in ("evaluate", "fork", "decide release"):
+            self._take_evaluation(event, items)
+        elif event.kind == "decide ask" and event.result is not None:
+            config = json.loads(event.result)
+            if config is not None:
+                self.configs[json.loads(event.call)["trial"]] = config
+        elif event.kind == "decide exchange" and event.result is not None:
+            self._take_exchange(json.loads(event.result))
+        elif event.kind == "stop":
+            self.ended.add(json.loads(event.call)["trial"])
+
+    def _take_rounds(self, event: Event, items: list[RoundReport]) -> None:
+        for report in items:
+            self.rounds[report.trial] = report.round
+            if np.count_nonzero(report.status):
+                counts = np.bincount(report.status, minlength=len(Status)).tolist()
+                self.replies.update({s.name.lower(): counts[s] for s in Status})
+            else:
+                self.replies["ok"] += len(report.status)
+            seen = _mean(
+                report.loss_before if self._of_loss else report.accuracy_before, report.validation_size
+            )
+            if seen is not None:  # a cohort scores the model it is sent, which has one round less behind it
+                self.cohorts.setdefault(report.trial, []).append((report.round - 1, self._metric(seen)))
+        self.lately = [report.trial for report in items]
+        self.pace = [*self.pace[-49:], (event.number, event.seconds, event.cost.rounds)]
+
+    def _take_evaluation(self, event: Event, items: list[Scores]) -> None:
+        spent = {**asdict(self._cost), "epsilon": self._epsilon, "seconds": self._seconds}
+        for row in rows_of(event, self.rounds):
+            self.evaluations.append({"event": event.number, **row, **spent})
+        for scores in items:
+            if scores.split == "validation":
+                values = scores.loss if self._of_loss else scores.accuracy
+                kept = np.asarray([self._metric(value) for value in values.tolist()], dtype=np.float64)
+                self.clients[scores.trial] = scores.clients, kept
+            if self._objective is not None:
+                value = self._objective.observe(scores, 0, 0).value
+                self.scored[event.number, scores.trial] = value if math.isfinite(value) else None
+
+    def _take_exchange(self, copies: list[dict[str, Any]]) -> None:
+        """An exchange made trials copies of others, under other configs."""
+        for copy in copies:
+            number = copy.pop("trial")
+            begun = {"round": 0, "source": None, "config": self.configs.get(number)}
+            self.paths.setdefault(number, [begun]).append(copy)
+
+    def _metric(self, value: float) -> float:
+        return value if self._told["metric"] in ("loss", "accuracy") else 1 - value
+
+    def config(self, trial: int) -> Any:
+        """The config that the trial has now."""
+        return self.paths[trial][-1]["config"] if trial in self.paths else self.configs[trial]
+
+
+def _objective(told: Mapping[str, Any]) -> Objective:
+    return Objective(told["metric"], told["over"], told.get("tail", 0.1), told["weighting"])
+
+
+def _mean(values: Floats, sizes: Ints) -> float | None:
+    """The mean by size of what is known; None without any."""
+    known = values == values
+    if not known.all():
+        values, sizes = values[known], sizes[known]
+    total = float(sizes.sum())
+    found = float(values @ sizes) / total if total else math.nan
+    return found if math.isfinite(found) else None

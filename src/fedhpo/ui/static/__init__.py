@@ -1,0 +1,1 @@
+"""The page itself: HTML, styles and modules."""
