@@ -43,8 +43,9 @@ class Plain: ...
 class NoMethod: ...
 
 @dataclass(frozen=True)
-class Grumpy(fh.Method):
+class Grumpy(fh.Preset):
     left: int = 1
+    tuner = None
     def __post_init__(self):
         raise RuntimeError("not today")
 
