@@ -14,7 +14,10 @@ function isDark() {
 // The same value with every colour of the light theme as its partner of the dark one.
 function dressed(value) {
   if (typeof value === "string") return DARK[value] ?? value;
-  if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(dressed);
+  if (Array.isArray(value)) {
+    const numbers = typeof value[0] === "number" && typeof value.at(-1) === "number"; // long, and no colours
+    return numbers ? value : value.map(dressed);
+  }
   if (value === null || typeof value !== "object") return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, dressed(inner)]));
 }

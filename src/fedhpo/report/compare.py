@@ -120,7 +120,7 @@ def _results(views: Sequence[RunView]) -> str:
                 Cell(score(value), "" if value is None else value),
                 Cell(score(test), "" if test is None else test),
                 _gain(gain),
-                Cell(verdict.kind if verdict.use == "tuned" else f"{verdict.kind}: keep your config"),
+                Cell(verdict.kind if verdict.use == "tuned" else "keep your config"),
                 Cell(whole(searched), searched),
                 Cell(megabytes(cost["bytes_down"]), cost["bytes_down"]),
                 Cell(megabytes(cost["bytes_up"]), cost["bytes_up"]),

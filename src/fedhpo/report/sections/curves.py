@@ -29,11 +29,12 @@ def progress(view: RunView) -> Section | None:
         view.result["trials"], view.metric, maximise=view.maximise, winner=view.winner, own=view.own
     )
     figures = "" if first is None else drawn(first, "history", _HISTORY)
+    notes = []
     if len(view.incumbents) > 1:
         figures += drawn(by_budget([view]), "incumbent", _BUDGET)
+        notes = in_words(view.incumbents).splitlines()
     if not figures:
         return None
-    notes = in_words(view.incumbents).splitlines()
     note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
     return Section("History", f"<div class=pair>{figures}</div>{note}")
 

@@ -34,8 +34,9 @@ def headline(view: RunView) -> Section:
     spent += duration(result["times"]["wall_seconds"])
     cards.append(_card("Rounds spent", whole(searched), spent))
     said = f"<p class=answer>{text(answer(view))}</p>"
-    if verdict.kind != "improved":
-        said += f"<p class=verdict>{text(verdict.text[:1].upper() + verdict.text[1:])}.</p>"
+    more = verdict.text.removeprefix("no improvement: keep your config (trial 0)").lstrip(";, ")
+    if verdict.kind != "improved" and more and result["status"] != "running":
+        said += f"<p class=verdict>{text(more[:1].upper() + more[1:])}.</p>"
     config = _config("Tuned config", f"trial {best['trial']}, {best['rounds']} rounds", best["config"])
     if verdict.use == "own" and result.get("baseline") and best["trial"] != view.own:
         config = _config("Config to use", "your own", result["baseline"]["config"]) + config
@@ -54,6 +55,8 @@ def answer(view: RunView) -> str:
         return f"No improvement: keep your config; {spent}."
     if verdict.kind == "not known" or gain is None:
         leading = f"Trial {result['best']['trial']} leads with {score(result['best']['validation']['value'])}"
+        if result["status"] == "running":
+            return f"{leading} so far; {spent}."
         return f"{leading}; what it gains over your own config is not known; {spent}."
     certain = "certain" if verdict.kind == "improved" else "not certain"
     return f"{gained(gain, view.metric)} over your own config, {certain}; {spent}."
