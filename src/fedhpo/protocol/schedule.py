@@ -18,7 +18,7 @@ class Schedule(Protocol):
         """Spend the budget; the best trial is trained to the end and freshly scored."""
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
-        """The rounds it will spend; raises `InputError` if the budget is too small to begin."""
+        """The rounds it will spend; raises `InputError` where the budget does not even begin to do."""
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
