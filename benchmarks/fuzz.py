@@ -175,11 +175,11 @@ def fuzz(cases: int, seed: int, workers: int = 2, limit: float = 20.0, first: in
         with contextlib.redirect_stdout(io.StringIO()):
             files.make(Path(good))
         left = iter(range(first, first + cases))
-        crew = [Worker(seed, Path(good)) for _ in range(workers)]
+        running = [Worker(seed, Path(good)) for _ in range(workers)]
         try:
-            while crew:
-                ready = wait([worker.pipe for worker in crew], timeout=1.0)
-                for worker in list(crew):
+            while running:
+                ready = wait([worker.pipe for worker in running], timeout=1.0)
+                for worker in list(running):
                     if worker.pipe in ready:
                         replaced = _heard(worker, tally, left, seed)
                     elif worker.number is not None and time.monotonic() - worker.began > limit:
@@ -191,11 +191,11 @@ def fuzz(cases: int, seed: int, workers: int = 2, limit: float = 20.0, first: in
                         continue
                     if replaced or worker.number is None:
                         worker.end()
-                        crew.remove(worker)
+                        running.remove(worker)
                     if replaced:
-                        crew.append(Worker(seed, Path(good)))
+                        running.append(Worker(seed, Path(good)))
         finally:
-            for worker in crew:
+            for worker in running:
                 worker.end()
     return tally
 

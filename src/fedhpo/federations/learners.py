@@ -49,7 +49,7 @@ from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_
 from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Ended, Pool
-from fedhpo.workers.spawn import cores
+from fedhpo.workers.spawn import cores, refuse_in_worker
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
@@ -114,6 +114,7 @@ class LearnerFederation(Federation):
         scoring: str = BALANCED,
         workers: int | None = None,
     ) -> None:
+        refuse_in_worker()
         self._data = data if isinstance(data, FederatedData) else from_clients(data)
         if self._data.task == "language":
             raise InputError("data: learners need one label a row, found a language task")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,13 +10,18 @@ from fedhpo.data import FederatedData
 from fedhpo.learners.tasks import Bench, Task
 from fedhpo.workers.memory import SharedArray
 from fedhpo.workers.pool import Handler, Inline, Pool
-from fedhpo.workers.processes import Processes, pickled
+from fedhpo.workers.processes import Processes, WorkersUnavailable, pickled
 from fedhpo.workers.shared_data import open_data, share_data
 
 
 def start_workers(bench: Bench, count: int) -> Pool[Task]:
-    """Start so many processes, or none."""
-    return PartyProcesses(bench, count) if count else Inline(_handler(bench), around=_one_thread)
+    """Start so many processes, or none; none as well, with a warning, if they could not do the work."""
+    if count:
+        try:
+            return PartyProcesses(bench, count)
+        except WorkersUnavailable as error:
+            warnings.warn(f"learners are trained in this process, not in workers: {error}", stacklevel=3)
+    return Inline(_handler(bench), around=_one_thread)
 
 
 class PartyProcesses(Processes[Task]):

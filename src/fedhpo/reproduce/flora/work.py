@@ -21,7 +21,7 @@ from fedhpo.methods.flora.surfaces import SURFACES, diagnose, fit_surface, minim
 from fedhpo.methods.flora.surfaces.heterogeneity import best_scores
 from fedhpo.queries.pairs import PartyPairs
 from fedhpo.reproduce.flora.data import Problem, Trees, learner_of
-from fedhpo.samplers import Asker
+from fedhpo.samplers import TPE, Asker
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Handler
 from fedhpo.workers.processes import Processes, pickled
@@ -62,7 +62,7 @@ class Search:
         lines = read_lines(file)
         space = learner_of(self.problem).space
         assert space is not None
-        asker = Asker(space, seed=derive(0, self.name), limit=self.tries, purpose=("search",))
+        asker = Asker(space, TPE(), seed=derive(0, self.name), limit=self.tries, purpose=("search",))
         for line in lines:
             asker.add(Config.from_dict(line["config"]), line["loss"])
         with _appended(file, len(lines)) as add:
