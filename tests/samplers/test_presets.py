@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedhpo import samplers
 from fedhpo.core.errors import InputError
 from fedhpo.methods import BOHB, GP, SHA, TPE, Hyperband, method_of
 
@@ -31,7 +32,7 @@ def test_methods_by_name() -> None:
     ]
 
 
-def test_bohb_is_hyperband_with_tpe_and_a_third_random() -> None:
+def test_bohb_is_hyperband_with_its_own_model_and_a_third_random() -> None:
     tuner = BOHB(unit=5).tuner()
     assert tuner.schedule == Hyperband(unit=5).tuner().schedule
-    assert (tuner.sampler.multivariate, tuner.sampler.random_share) == (True, 1 / 3)  # type: ignore[attr-defined]
+    assert tuner.sampler == samplers.BOHB(good_share=0.15, candidates=64, random_share=1 / 3)

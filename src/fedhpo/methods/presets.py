@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedhpo import samplers, schedules
 from fedhpo.core.errors import InputError, unknown_name
@@ -14,8 +14,12 @@ from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.method import Method
 from fedhpo.methods.tuner import Tuner
+from fedhpo.protocol.federation import REPEATABLE
 from fedhpo.samplers import Grid, Random
 from fedhpo.schedules import FixedLength, Halving
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search, Trial
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,15 @@ class TPE(Method):
 
     `trials` as many as the total pays for by default, `side_by_side` at a time (those know nothing of each
     other); `startup` random configs first, one more than there are hyperparameters by default; the share
-    `gamma` of trials counts as good; `multivariate` sees all hyperparameters together.
+    `gamma` of trials counts as good; `multivariate` sees all hyperparameters together, False each on its own
+    as in the paper of 2011.
     """
 
     trials: int | None = None
     side_by_side: int = 1
     startup: int | None = None
     gamma: float = 0.1
-    multivariate: bool = False
+    multivariate: bool = True
 
     name: ClassVar[str] = "tpe"
 
@@ -125,23 +130,39 @@ class Hyperband(Method):
 
 @dataclass(frozen=True)
 class BOHB(Method):
-    """BOHB (Falkner et al., 2018): Hyperband whose configs come from TPE, learning from the highest rung.
+    """BOHB (Falkner et al., 2018): Hyperband whose configs come from a model of the highest rung's scores.
 
-    `rate` and `unit` as in Hyperband; the share `random_share` of configs is random; `multivariate`
-    densities see all hyperparameters together, as in the paper.
+    `rate` and `unit` as in Hyperband; the share `random_share` of configs is random. `side_by_side` configs of
+    a bracket are drawn at once: 1, the published method, by default in simulation; a whole bracket with real
+    clients, which would otherwise wait for each other. `split` is "paper" (Eq. 3) or "hpbandster".
     """
 
     rate: int = 3
     unit: int | None = None
     random_share: float = 1 / 3
-    multivariate: bool = True
+    side_by_side: int | None = None
+    split: Literal["paper", "hpbandster"] = "paper"
 
     name: ClassVar[str] = "bohb"
+    number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
-        """TPE under Hyperband, with the paper's 15% of good trials and 64 candidates."""
-        sampler = samplers.TPE(self.multivariate, None, 0.15, 64, self.random_share)
-        return Tuner(schedules.Hyperband(self.rate, self.unit), sampler)
+        """The paper's model under Hyperband."""
+        sampler = samplers.BOHB(split=self.split, random_share=self.random_share)
+        return Tuner(schedules.Hyperband(self.rate, self.unit, self.side_by_side), sampler)
+
+    def run(self, search: Search) -> Trial:
+        """Tune; the best trial comes back, and the result says how many configs were drawn at once."""
+        alone = self.side_by_side is None and REPEATABLE in search.federation.capabilities
+        method = replace(self, side_by_side=1) if alone else self
+        search.facts["bohb"] = {
+            "side_by_side": method.side_by_side,
+            "in_words": f"configs of a bracket were drawn {method.side_by_side} at a time"
+            if method.side_by_side
+            else "all configs of a bracket were drawn at once, from what was known before it, so that clients "
+            "train them side by side; side_by_side = 1 is the published method",
+        }
+        return method.tuner().run(search)
 
 
 METHODS: Mapping[str, type[Method]] = {

@@ -85,6 +85,10 @@ class Hyperband:
     between one round and a full training, at most 4 (that is, five brackets). Rungs end at the full
     length divided by powers of `rate`, rounded, so no round of a full training is lost whatever the unit.
 
+    `side_by_side` is how many configs of a bracket are drawn at once, all by default. The others are drawn
+    when those before them have trained for the bracket's first rung and are scored, so that a sampler that
+    learns from scores knows them. This changes neither rungs nor costs.
+
     >>> for bracket in Hyperband(unit=5).brackets(405):
     ...     print(bracket)
     81@5 27@15 9@45 3@135 1@405
@@ -96,11 +100,14 @@ class Hyperband:
 
     rate: int = 3
     unit: int | None = None
+    side_by_side: int | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.rate < 2:
             raise InputError(f"rate must be at least 2, not {self.rate}")
+        if self.side_by_side is not None and self.side_by_side < 1:
+            raise InputError(f"side_by_side must be at least 1, not {self.side_by_side}")
         if self.unit is not None and self.unit < 1:
             raise InputError(f"unit must be at least 1 round, not {self.unit}")
 
@@ -128,12 +135,27 @@ class Hyperband:
                 if bracket is None:
                     break
                 search.refill()
-                rung = search.start(bracket.sizes[0], sampler, policy)
+                rung = self._first_rung(search, bracket, sampler, policy)
                 if not rung:
                     break
                 _halve(search, bracket, rung)
                 waiting = next(planned, None)
         return search.best()
+
+    def _first_rung(
+        self, search: Search, bracket: Bracket, sampler: Sampler, policy: ClientPolicy
+    ) -> list[Trial]:
+        """The bracket's trials, drawn a few at a time, trained for its first rung and scored."""
+        wanted = bracket.sizes[0]
+        rung: list[Trial] = []
+        while len(rung) < wanted:
+            drawn = search.start(min(self.side_by_side or wanted, wanted - len(rung)), sampler, policy)
+            if not drawn:
+                break
+            search.train(drawn, bracket.ends[0])
+            search.evaluate(drawn)
+            rung += drawn
+        return rung
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised; empty if it can."""
@@ -176,14 +198,13 @@ def _left(search: Search) -> int:
 
 
 def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:
-    """Rung by rung: train, score, keep the best."""
-    steps = zip(bracket.sizes, bracket.ends, (0, *bracket.ends), strict=False)
-    for place, (size, end, start) in enumerate(steps):
-        if place:
-            # Rounds that had to be repeated may have eaten up what some of them would have needed.
-            kept = search.top(rung, min(size, _left(search) // (end - start)))
-            search.eliminate([trial for trial in rung if trial not in kept])
-            rung = kept
+    """Rung by rung after the first: keep the best, train, score."""
+    steps = zip(bracket.sizes[1:], bracket.ends[1:], bracket.ends, strict=False)
+    for size, end, start in steps:
+        # Rounds that had to be repeated may have eaten up what some of them would have needed.
+        kept = search.top(rung, min(size, _left(search) // (end - start)))
+        search.eliminate([trial for trial in rung if trial not in kept])
+        rung = kept
         search.train(rung, end)
         search.evaluate(rung)
     search.finish(rung)

@@ -113,6 +113,7 @@ class _Stage:
     """As much of a federation as a schedule touches."""
 
     replaying = False
+    capabilities: frozenset[str] = frozenset()
 
     def __init__(self, total: int, validation_clients: Ints, train_clients: Ints) -> None:
         self.ledger = Ledger(Budget(rounds=total))

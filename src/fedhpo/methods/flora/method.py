@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from fedhpo.queries.pairs import PartyPairs
     from fedhpo.search.search import Search, Trial
 
-SAMPLERS = {"tpe": samplers.TPE, "random": samplers.Random, "gp": samplers.GP}
+#: TPE has one density for each hyperparameter, as in the paper.
+SAMPLERS = {"tpe": partial(samplers.TPE, multivariate=False), "random": samplers.Random, "gp": samplers.GP}
 #: The surface that the diagnostics recommend.
 AUTO = "auto"
 #: The page with pictures of the surface, in the run's directory, and whose pairs it shows.

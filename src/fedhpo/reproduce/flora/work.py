@@ -69,7 +69,7 @@ class Search:
         with _appended(file, len(lines)) as add:
             for place in range(len(lines), self.tries):
                 rng = stream(derive(0, self.name), "search", place)
-                config = TPE().suggest(space, seen, [one.config for one in seen], rng)
+                config = TPE(multivariate=False).suggest(space, seen, [one.config for one in seen], rng)
                 assert config is not None  # all of these spaces are continuous
                 line = {"config": config.to_dict(), "loss": self._loss(config)}
                 add(line)
