@@ -53,17 +53,23 @@ class GridSearch(Method):
 
 @dataclass(frozen=True)
 class SHA(Method):
-    """Successive halving: `trials` random configs, of which `1/rate` survive each elimination."""
+    """Successive halving: `trials` random configs, of which `1/rate` survive each elimination.
 
-    trials: int = 27
+    Left out, `trials` follows the total: 27 for every five full trainings that it holds. The last `finalists`
+    train to the end and are compared there, fewer of them where the total is below five trainings.
+    """
+
+    trials: int | None = None
     rate: int = 3
     eliminations: int | None = None
+    finalists: int = 3
 
     name: ClassVar[str] = "sha"
+    number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
         """Random configs under halving."""
-        return Tuner(Halving(self.trials, self.rate, self.eliminations), Random())
+        return Tuner(Halving(self.trials, self.rate, self.eliminations, self.finalists), Random())
 
 
 @dataclass(frozen=True)

@@ -47,3 +47,17 @@ class Sampler(Protocol):
 
     def limit(self, space: Space) -> int | None:
         """How many configs it could suggest at most without a pool; None for no limit."""
+
+
+@runtime_checkable
+class Recommender(Protocol):
+    """A sampler whose model also says which of the trials is best, where scores are too noisy to say it."""
+
+    def recommend(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        candidates: Sequence[int],
+        rng: np.random.Generator,
+    ) -> int | None:
+        """The number of the best of these trials; None to go by their scores."""

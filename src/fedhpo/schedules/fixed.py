@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
+from fedhpo.schedules.recommend import recommended_by
 
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
@@ -43,7 +44,7 @@ class FixedLength:
                 left -= len(trials)
                 search.train(trials, search.rounds)
                 search.evaluate(trials)
-                search.finish(trials)
+                search.finish(trials, recommended_by(search, sampler))
         return search.best()
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
