@@ -40,6 +40,7 @@ _HOME = {
     "SHA": "fedhpo.methods",
     "TPE": "fedhpo.methods",
     "GP": "fedhpo.methods",
+    "Robust": "fedhpo.methods",
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
     "ProxySearch": "fedhpo.tuning.proxy",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         GridSearch,
         Hyperband,
         RandomSearch,
+        Robust,
         Tuner,
     )
     from fedhpo.methods.fedtune import ReferenceTable
@@ -125,6 +127,7 @@ __all__ = [
     "RandomSearch",
     "ReferenceTable",
     "Result",
+    "Robust",
     "Space",
     "StopTuning",
     "Study",

@@ -22,7 +22,7 @@ from fedhpo.surrogates.acquisition import (
     noisy_expected_improvement,
 )
 from fedhpo.surrogates.cube import Cube
-from fedhpo.surrogates.process import NOISY, Kernel, Process, fit
+from fedhpo.surrogates.process import UNKNOWN, Kernel, Process, fit
 from fedhpo.testing.sampler import PLANE, observed, played
 
 NOTHING = np.empty((0, 1))
@@ -191,13 +191,13 @@ def test_the_recommendation_is_that_of_scikit_learns_process() -> None:
 
 
 def test_noise_that_nobody_told_is_found() -> None:
-    """Values of variance 1 are mostly noise: the prior for noisy scores lets the fit say so, that for exact not."""
+    """Where scores are noisy the fit may say that most of the variance is noise."""
     rng = np.random.default_rng(5)
     features, owners = np.linspace(0, 1, 40)[:, None], np.array([0])
     values = np.sin(3 * features[:, 0]) + 0.7 * rng.normal(size=40)
     values = (values - values.mean()) / values.std()
     true = 0.49 / (0.49 + np.sin(3 * features[:, 0]).var())
-    noisy = fit(features, owners, values, np.zeros(40), np.random.default_rng(0), noise_prior=NOISY)
+    noisy = fit(features, owners, values, np.zeros(40), np.random.default_rng(0), noise_prior=UNKNOWN)
     assert noisy.noise == pytest.approx(true, rel=0.35)
 
 

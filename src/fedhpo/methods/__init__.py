@@ -7,6 +7,7 @@ from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.method import Method
 from fedhpo.methods.presets import BOHB, GP, METHODS, SHA, TPE, GridSearch, Hyperband, RandomSearch, method_of
+from fedhpo.methods.robust import Robust
 from fedhpo.methods.tuner import Tuner
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Hyperband",
     "Method",
     "RandomSearch",
+    "Robust",
     "Tuner",
     "method_of",
 ]

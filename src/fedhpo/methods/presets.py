@@ -13,6 +13,7 @@ from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.method import Method
+from fedhpo.methods.robust import Robust
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.federation import REPEATABLE
 from fedhpo.samplers import Grid, Random
@@ -77,7 +78,8 @@ class TPE(Method):
     """The tree-structured Parzen estimator: each trial trains to the end, and later ones learn from it.
 
     `trials` as many as the total pays for by default, `side_by_side` at a time (those know nothing of each
-    other); `startup` random configs first, one more than there are hyperparameters by default; the share
+    other); `startup` random configs first, by default one more than there are hyperparameters, but at most
+    half of the trials; the share
     `gamma` of trials counts as good; `multivariate` sees all hyperparameters together, False each on its own
     as in the paper of 2011.
     """
@@ -95,13 +97,24 @@ class TPE(Method):
         sampler = samplers.TPE(self.multivariate, self.startup, self.gamma)
         return Tuner(FixedLength(self.trials, self.side_by_side), sampler)
 
+    def run(self, search: Search) -> Trial:
+        """Tune; the best trial comes back."""
+        return replace(self, startup=_startup(self, search)).tuner().run(search)
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; refuses a start-up that leaves no trial to the model."""
+        planned = super().rounds(search)
+        _startup(self, search)
+        return planned
+
 
 @dataclass(frozen=True)
 class GP(Method):
     """Bayesian optimisation with a Gaussian process, which knows the standard error of each score.
 
     `trials` as many as the total pays for by default, `side_by_side` at a time; `acquisition` is "ei" or
-    "noisy-ei"; `startup` random configs first, one more than there are hyperparameters by default.
+    "noisy-ei"; `startup` random configs first, by default one more than there are hyperparameters, but at
+    most half of the trials. Where scores are noisy the trial with the best posterior mean is the best one.
     """
 
     trials: int | None = None
@@ -114,6 +127,16 @@ class GP(Method):
     def tuner(self) -> Tuner:
         """Trials one after the other, or a few at a time."""
         return Tuner(FixedLength(self.trials, self.side_by_side), samplers.GP(self.acquisition, self.startup))
+
+    def run(self, search: Search) -> Trial:
+        """Tune; the best trial comes back."""
+        return replace(self, startup=_startup(self, search)).tuner().run(search)
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; refuses a start-up that leaves no trial to the model."""
+        planned = super().rounds(search)
+        _startup(self, search)
+        return planned
 
 
 @dataclass(frozen=True)
@@ -138,9 +161,9 @@ class Hyperband(Method):
 class BOHB(Method):
     """BOHB (Falkner et al., 2018): Hyperband whose configs come from a model of the highest rung's scores.
 
-    `rate` and `unit` as in Hyperband; the share `random_share` of configs is random. `side_by_side` configs of
-    a bracket are drawn at once: 1, the published method, by default in simulation; a whole bracket with real
-    clients, which would otherwise wait for each other. `split` is "paper" (Eq. 3) or "hpbandster".
+    `rate` and `unit` as in Hyperband; the share `random_share` of configs is random. `side_by_side` configs
+    of a bracket are drawn at once: 1, the published method, by default in simulation; a whole bracket with
+    real clients, so that they train its trials side by side. `split` is "paper" (Eq. 3) or "hpbandster".
     """
 
     rate: int = 3
@@ -165,15 +188,43 @@ class BOHB(Method):
             "side_by_side": method.side_by_side,
             "in_words": f"configs of a bracket were drawn {method.side_by_side} at a time"
             if method.side_by_side
-            else "all configs of a bracket were drawn at once, from what was known before it, so that clients "
-            "train them side by side; side_by_side = 1 is the published method",
+            else "all configs of a bracket were drawn at once, from what was known before it, so that "
+            "clients train them side by side; side_by_side = 1 is the published method",
         }
         return method.tuner().run(search)
 
 
+def _startup(method: TPE | GP, search: Search) -> int:
+    """Random configs before the model: as given, if any trial is left for it; else at most half of all."""
+    tuner = method.tuner()
+    assert isinstance(tuner.schedule, FixedLength)
+    trials = tuner.schedule.count(search, tuner.sampler)
+    if method.startup is None:
+        return max(2, min(search.space.dimensions + 1, trials // 2))
+    if method.startup >= trials > 1:
+        raise InputError(
+            f"startup = {method.startup}: must be below the number of trials, {trials}: up to it "
+            f"{method.name} is random search"
+        )
+    return method.startup
+
+
 METHODS: Mapping[str, type[Method]] = {
     method.name: method
-    for method in (RandomSearch, GridSearch, SHA, TPE, GP, Hyperband, BOHB, FedEx, FedPop, FedTune, FLoRA)
+    for method in (
+        RandomSearch,
+        GridSearch,
+        SHA,
+        Robust,
+        TPE,
+        GP,
+        Hyperband,
+        BOHB,
+        FedEx,
+        FedPop,
+        FedTune,
+        FLoRA,
+    )
 }
 
 

@@ -66,8 +66,8 @@ class KDE:
 def bandwidths(cube: Cube, points: Floats, active: Bools) -> Floats:
     """The normal reference rule: 1.06 times the standard deviation times n^(-1 / (4 + d)).
 
-    The variance of a choice is half the chance that two of its values differ, which for two options is that of
-    their numbers 0 and 1, and does not depend on the options' order.
+    The variance of a choice is half the chance that two of its values differ. For two options that is the
+    variance of their numbers 0 and 1, and it does not depend on the options' order.
 
     >>> from fedhpo.space import Float, Space
     >>> cube = Cube(Space(client={"lr": Float(0, 1)}))

@@ -1,10 +1,10 @@
 """Bayesian optimisation with a Gaussian process (Jones et al., 1998; Snoek et al., 2012).
 
 The process knows how uncertain each score is: its noise variance is the square of the score's standard
-error, plus what the fit adds: hardly anything where scores are exact, up to all of it where they are not. Under
-noise the best trial is the one with the lowest posterior mean, not the one with the luckiest score. A hyperparameter that is not active sits in the middle of its range; whole
-numbers, lists and choices are rounded before the kernel sees them (Garrido-Merchan and
-Hernandez-Lobato, 2020).
+error, plus what the fit adds: hardly anything where all errors are known, up to all of the variance where
+they are not. Under noise the best trial is that with the lowest posterior mean, not the luckiest score.
+A hyperparameter that is not active sits in the middle of its range; whole numbers, lists and choices are
+rounded before the kernel sees them (Garrido-Merchan and Hernandez-Lobato, 2020).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.surrogates.acquisition import Acquisition, expected_improvement, noisy_expected_improvement
 from fedhpo.surrogates.cube import Cube, Floats
-from fedhpo.surrogates.process import EXACT, NOISY, Process, fit, one_thread
+from fedhpo.surrogates.process import KNOWN, UNKNOWN, Process, fit, one_thread
 from fedhpo.surrogates.refine import refined
 
 ACQUISITIONS = ("ei", "noisy-ei")
@@ -139,19 +139,20 @@ class GP:
 
 
 def fitted(cube: Cube, rung: Sequence[Observation], rng: np.random.Generator) -> Process:
-    """The process of a rung's scores. Unless all of them are exact it may find more noise than they tell."""
+    """The process of a rung's scores. Where an error is not known it may find more noise than they tell."""
     features, owners = cube.features(cube.points(seen.config for seen in rung))
     values, noise = standardised(
         np.array([seen.score.rank_value for seen in rung]),
         np.array([standard_error(seen.score) for seen in rung]),
     )
-    exact = all(seen.score.standard_error == 0 for seen in rung)
-    kernel = fit(features, owners, values, noise, rng, noise_prior=EXACT if exact else NOISY)
+    told = [seen.score.standard_error for seen in rung if math.isfinite(seen.score.rank_value)]
+    prior = UNKNOWN if any(map(math.isnan, told)) else KNOWN
+    kernel = fit(features, owners, values, noise, rng, noise_prior=prior)
     return Process(kernel, features, owners, values, noise)
 
 
 def standard_error(score: Score) -> float:
-    """The score's standard error; of one client, which cannot tell it, the largest that a score in [0, 1] has.
+    """The score's standard error; of one client, which cannot tell it, the largest that it can be in [0, 1].
 
     Scores in [0, 1] with mean m have a variance of at most m (1 - m). Other scores stay unknown.
 

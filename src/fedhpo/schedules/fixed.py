@@ -36,7 +36,7 @@ class FixedLength:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Train all trials, score each once at its end, take the best."""
         for _ in search.stages():
-            left = self._count(search, sampler) - len(search.trials)
+            left = self.count(search, sampler) - len(search.trials)
             while left > 0:
                 trials = search.start(min(left, self.side_by_side), sampler, policy)
                 if not trials:
@@ -55,7 +55,8 @@ class FixedLength:
             "" if new // rounds > old // rounds else f"that pays for no further training of {rounds} rounds"
         )
 
-    def _count(self, search: Search, sampler: Sampler) -> int:
+    def count(self, search: Search, sampler: Sampler) -> int:
+        """How many trials there will be."""
         affordable = search.total // search.rounds
         if affordable < 1:
             raise InputError(
@@ -71,7 +72,7 @@ class FixedLength:
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """Number of trials times their length."""
-        return self._count(search, sampler) * search.rounds
+        return self.count(search, sampler) * search.rounds
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""

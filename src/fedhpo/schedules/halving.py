@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search, Trial
 
 
-#: Trials for so many full trainings in the total, unless something is said: the ratio of the published schedules.
+#: So many trials for so many full trainings in the total, as in the published schedules.
 TRIALS, TRAININGS = 27, 5
 #: At most this share of the total goes to finalists: with 5 trainings, three of them.
 _FINAL_SHARE = 0.6
@@ -126,7 +126,7 @@ class Halving:
         >>> Halving(27).plan(800, 4000)
         ([27, 9, 3, 1], [89, 177, 268, 800])
         >>> Halving(finalists=3).plan(81, 1296)
-        ([86, 28, 9, 3], [9, 18, 27, 81])
+        ([86, 28, 9, 3], [9, 19, 28, 81])
         """
         wanted = max(1, TRIALS * total // (TRAININGS * rounds)) if self.trials is None else self.trials
         trials = wanted if most is None else min(wanted, most)
@@ -136,7 +136,13 @@ class Halving:
 
     def _planned(self, rounds: int, total: int, trials: int) -> tuple[list[int], list[int]]:
         finalists = max(1, min(self.finalists, int(_FINAL_SHARE * total / rounds + 1e-9)))
-        sizes = rung_sizes(trials, self.rate, self.eliminations, finalists)
+        # Short trainings have few rungs: unless trials are given, there is one round for each.
+        most = (
+            self.eliminations
+            if self.trials is not None
+            else min(rounds if self.eliminations is None else self.eliminations, rounds - 1)
+        )
+        sizes = rung_sizes(trials, self.rate, most, finalists)
         return sizes, halving_rungs(rounds, total, sizes)
 
     def _pays(self, rounds: int, total: int, trials: int) -> bool:

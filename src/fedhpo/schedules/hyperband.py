@@ -8,7 +8,7 @@ as one full training can be paid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -131,31 +131,18 @@ class Hyperband:
         waiting = next(planned, None)
         for _ in search.stages():
             while waiting is not None:
-                bracket = self._paid(waiting, _left(search), search, sampler)
+                bracket = self._cut(waiting, _left(search), search.distinct(waiting.sizes[0], sampler))
                 if bracket is None:
                     break
                 search.refill()
-                rung = self._first_rung(search, bracket, sampler, policy)
+                rung = first_rung(
+                    search, bracket.sizes[0], bracket.ends[0], self.side_by_side, sampler, policy
+                )
                 if not rung:
                     break
                 _halve(search, bracket, rung)
                 waiting = next(planned, None)
         return search.best()
-
-    def _first_rung(
-        self, search: Search, bracket: Bracket, sampler: Sampler, policy: ClientPolicy
-    ) -> list[Trial]:
-        """The bracket's trials, drawn a few at a time, trained for its first rung and scored."""
-        wanted = bracket.sizes[0]
-        rung: list[Trial] = []
-        while len(rung) < wanted:
-            drawn = search.start(min(self.side_by_side or wanted, wanted - len(rung)), sampler, policy)
-            if not drawn:
-                break
-            search.train(drawn, bracket.ends[0])
-            search.evaluate(drawn)
-            rung += drawn
-        return rung
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised; empty if it can."""
@@ -172,17 +159,27 @@ class Hyperband:
 
     def _plan(self, search: Search, sampler: Sampler) -> Iterator[Bracket]:
         """The brackets that the total pays for if no trial fails."""
-        left = search.total
-        for planned in cycle(self.brackets(search.rounds)):
-            bracket = self._paid(planned, left, search, sampler)
+        return self.paid(search.rounds, search.total, lambda wanted: search.distinct(wanted, sampler))
+
+    def paid(
+        self, rounds: int, total: int, distinct: Callable[[int], int] = lambda wanted: wanted
+    ) -> Iterator[Bracket]:
+        """The brackets that a total pays for; `distinct` says how many of so many trials there can be.
+
+        >>> [str(bracket) for bracket in Hyperband().paid(9, 50)]
+        ['9@1 3@3 1@9', '5@3 1@9']
+        """
+        left = total
+        for planned in cycle(self.brackets(rounds)):
+            bracket = self._cut(planned, left, distinct(planned.sizes[0]))
             if bracket is None:
                 return
             left -= bracket.rounds
             yield bracket
 
-    def _paid(self, planned: Bracket, left: int, search: Search, sampler: Sampler) -> Bracket | None:
-        """The bracket with as many trials as can be paid and told apart; None if not even one can be."""
-        for trials in range(search.distinct(planned.sizes[0], sampler), 0, -1):
+    def _cut(self, planned: Bracket, left: int, most: int) -> Bracket | None:
+        """The bracket with at most so many trials as can be paid; None if not even one can be."""
+        for trials in range(most, 0, -1):
             bracket = planned.cut(trials, self.rate)
             if bracket.rounds <= left:
                 return bracket
@@ -191,6 +188,29 @@ class Hyperband:
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return {"name": "hyperband", **asdict(self)}
+
+
+def first_rung(
+    search: Search,
+    trials: int,
+    end: int,
+    side_by_side: int | None,
+    sampler: Sampler,
+    policy: ClientPolicy,
+) -> list[Trial]:
+    """New trials, trained until round `end` and scored, `side_by_side` at a time (all at once if None).
+
+    A sampler that learns from scores knows those of the trials before when it draws the next.
+    """
+    rung: list[Trial] = []
+    while len(rung) < trials:
+        drawn = search.start(min(side_by_side or trials, trials - len(rung)), sampler, policy)
+        if not drawn:
+            break
+        search.train(drawn, end)
+        search.evaluate(drawn)
+        rung += drawn
+    return rung
 
 
 def _left(search: Search) -> int:

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search, Trial
 
 
-def recommended_by(
-    search: Search, sampler: Sampler
-) -> Callable[[Sequence[Trial]], Trial | None] | None:
+def recommended_by(search: Search, sampler: Sampler) -> Callable[[Sequence[Trial]], Trial | None] | None:
     """How the sampler chooses among trials; None if it does not, or if scores are not released."""
     privacy = search.evaluator.privacy
     if not isinstance(sampler, Recommender) or (privacy is not None and not privacy.releases_values):

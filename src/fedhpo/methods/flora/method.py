@@ -8,7 +8,7 @@ them (line 6); the config of lowest predicted loss (line 7, Eq. 2.7) is trained 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Answer, Status
+from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Float, Space
@@ -35,7 +36,11 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search, Trial
 
 #: TPE has one density for each hyperparameter, as in the paper.
-SAMPLERS = {"tpe": partial(samplers.TPE, multivariate=False), "random": samplers.Random, "gp": samplers.GP}
+SAMPLERS: dict[str, Callable[[], Sampler]] = {
+    "tpe": partial(samplers.TPE, multivariate=False),
+    "random": samplers.Random,
+    "gp": samplers.GP,
+}
 #: The surface that the diagnostics recommend.
 AUTO = "auto"
 #: The page with pictures of the surface, in the run's directory, and whose pairs it shows.
