@@ -42,6 +42,7 @@ _HOME = {
     "SHA": "fedhpo.methods",
     "TPE": "fedhpo.methods",
     "GP": "fedhpo.methods",
+    "Robust": "fedhpo.methods",
     "Hyperband": "fedhpo.methods",
     "BOHB": "fedhpo.methods",
     "ProxySearch": "fedhpo.tuning.proxy",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
         Hyperband,
         Method,
         RandomSearch,
+        Robust,
         Tuner,
     )
     from fedhpo.methods.fedtune import ReferenceTable
@@ -140,6 +142,7 @@ __all__ = [
     "RandomSearch",
     "ReferenceTable",
     "Result",
+    "Robust",
     "Space",
     "StopTuning",
     "Study",

@@ -1,7 +1,7 @@
 """Every sampler does what a sampler must do."""
 
 from fedhpo.protocol.sampler import Sampler
-from fedhpo.samplers import GP, TPE, Grid, OptunaSampler, Random
+from fedhpo.samplers import BOHB, GP, TPE, Grid, OptunaSampler, Random
 from fedhpo.testing.sampler import SamplerSuite
 
 
@@ -24,14 +24,19 @@ class TestTPE(SamplerSuite):
         return TPE()
 
 
-class TestMultivariateTPE(SamplerSuite):
+class TestUnivariateTPE(SamplerSuite):
     def sampler(self) -> Sampler:
-        return TPE(multivariate=True)
+        return TPE(multivariate=False)
 
 
 class TestTPEWithRandomShare(SamplerSuite):
     def sampler(self) -> Sampler:
         return TPE(multivariate=True, random_share=0.3)
+
+
+class TestBOHB(SamplerSuite):
+    def sampler(self) -> Sampler:
+        return BOHB()
 
 
 class TestGP(SamplerSuite):

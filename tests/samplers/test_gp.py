@@ -5,12 +5,14 @@ import time
 import numpy as np
 import pytest
 from mpmath import mp
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers import GP
-from fedhpo.samplers.gp import standardised
+from fedhpo.samplers.gp import fitted, standardised
 from fedhpo.space import Choice, Float, Int, Space
 from fedhpo.surrogates.acquisition import (
     believe,
@@ -19,7 +21,8 @@ from fedhpo.surrogates.acquisition import (
     log_improvement,
     noisy_expected_improvement,
 )
-from fedhpo.surrogates.process import Kernel, Process
+from fedhpo.surrogates.cube import Cube
+from fedhpo.surrogates.process import UNKNOWN, Kernel, Process, fit
 from fedhpo.testing.sampler import PLANE, observed, played
 
 NOTHING = np.empty((0, 1))
@@ -146,6 +149,56 @@ def test_a_suggestion_takes_less_than_150_milliseconds() -> None:
         GP().suggest(space, seen, configs, np.random.default_rng(n))
         times.append(time.process_time() - began)
     assert min(times) < 0.15
+
+
+def _noisy_line(places: np.ndarray, errors: float, seed: int) -> tuple[Space, list[Observation]]:
+    """Scores of a parabola with its minimum at 0.7, each from one client, one of them far too good."""
+    space = Space(client={"x": Float(0, 1)})
+    rng = np.random.default_rng(seed)
+    values = 0.3 + (places - 0.7) ** 2 + 0.03 * rng.normal(size=len(places))
+    values[1] = 0.05
+    return space, [
+        Observation(n, space.from_unit([x]), Score(v, errors, 1, 1, v))
+        for n, (x, v) in enumerate(zip(places, values.tolist(), strict=True))
+    ]
+
+
+def test_a_lucky_score_of_one_client_is_not_recommended() -> None:
+    """Recommended is the lowest posterior mean; with exact scores, the best score decides."""
+    places = np.linspace(0.02, 0.98, 25)
+    space, seen = _noisy_line(places, np.nan, 0)
+    found = GP().recommend(space, seen, range(25), np.random.default_rng(0))
+    assert found is not None
+    assert abs(places[found] - 0.7) < 0.2
+    assert GP().recommend(space, seen, [1, 3], np.random.default_rng(0)) in (1, 3)
+    exact = _noisy_line(places, 0.0, 0)[1]
+    assert GP().recommend(space, exact, range(25), np.random.default_rng(0)) is None
+    assert GP().recommend(space, seen[:1], [0], np.random.default_rng(0)) is None
+
+
+def test_the_recommendation_is_that_of_scikit_learns_process() -> None:
+    places = np.linspace(0.02, 0.98, 25)
+    space, seen = _noisy_line(places, np.nan, 3)
+    process = fitted(Cube(space), seen, np.random.default_rng(0))
+    kernel = process.kernel
+    peer = GaussianProcessRegressor(
+        ConstantKernel(kernel.signal) * Matern(kernel.scales, nu=2.5),
+        alpha=process.noise + kernel.noise + 1e-8,
+        optimizer=None,
+    ).fit(process.features, process.values)
+    best = int(np.argmin(peer.predict(process.features)))
+    assert GP().recommend(space, seen, range(25), np.random.default_rng(0)) == best
+
+
+def test_noise_that_nobody_told_is_found() -> None:
+    """Where scores are noisy the fit may say that most of the variance is noise."""
+    rng = np.random.default_rng(5)
+    features, owners = np.linspace(0, 1, 40)[:, None], np.array([0])
+    values = np.sin(3 * features[:, 0]) + 0.7 * rng.normal(size=40)
+    values = (values - values.mean()) / values.std()
+    true = 0.49 / (0.49 + np.sin(3 * features[:, 0]).var())
+    noisy = fit(features, owners, values, np.zeros(40), np.random.default_rng(0), noise_prior=UNKNOWN)
+    assert noisy.noise == pytest.approx(true, rel=0.35)
 
 
 def test_bad_settings_are_refused() -> None:

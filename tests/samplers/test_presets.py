@@ -1,9 +1,14 @@
 """The methods that are made of these samplers."""
 
+from dataclasses import replace
+
 import pytest
 
+import fedhpo as fh
+from fedhpo import samplers
 from fedhpo.core.errors import InputError
 from fedhpo.methods import BOHB, GP, SHA, TPE, Hyperband, method_of
+from fedhpo.testing import ToyFederation
 
 
 @pytest.mark.parametrize(
@@ -31,7 +36,31 @@ def test_methods_by_name() -> None:
     ]
 
 
-def test_bohb_is_hyperband_with_tpe_and_a_third_random() -> None:
+@pytest.mark.parametrize("method", [TPE(side_by_side=2), GP(side_by_side=2)])
+def test_start_up_stays_below_the_number_of_trials(method: TPE | GP) -> None:
+    """Seven hyperparameters and six trials: three are random, not eight. What leaves no trial is refused."""
+    space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True), **{n: fh.Float(0, 1) for n in "abcdef"}})
+    asked: list[int] = []
+
+    def tuned(chosen: TPE | GP) -> fh.Result:
+        return fh.tune(ToyFederation(clients=4), space, chosen, rounds=2, total=12, cohort=2)
+
+    kind = getattr(samplers, type(method).__name__)
+    suggest = kind.suggest
+
+    def watched(self: object, *given: object, **others: object) -> object:
+        asked.append(self.startup)  # type: ignore[attr-defined]
+        return suggest(self, *given, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "suggest", watched)
+        tuned(method)
+    assert set(asked) == {3}
+    with pytest.raises(InputError, match=r"startup = 6: must be below the number of trials, 6"):
+        tuned(replace(method, startup=6))
+
+
+def test_bohb_is_hyperband_with_its_own_model_and_a_third_random() -> None:
     tuner = BOHB(unit=5).tuner()
     assert tuner.schedule == Hyperband(unit=5).tuner().schedule
-    assert (tuner.sampler.multivariate, tuner.sampler.random_share) == (True, 1 / 3)  # type: ignore[attr-defined]
+    assert tuner.sampler == samplers.BOHB(good_share=0.15, candidates=64, random_share=1 / 3)

@@ -85,6 +85,31 @@ def test_survivors_are_the_best_of_their_rung_and_continue():
     assert result.cost["rounds"] == 9 * 2 + 3 * 2 + 6
 
 
+def test_without_trials_they_follow_the_total():
+    """27 for every five trainings in the total: 86 for 16, of which all but what integers leave is spent."""
+    sizes, ends = Halving().plan(800, 4000)
+    assert (sizes, ends) == ([27, 9, 3, 1], [89, 177, 268, 800])
+    for finalists, rest in ((1, 1), (3, 2)):
+        sizes, ends = Halving(finalists=finalists).plan(81, 1296)
+        assert (sizes[0], sizes[-1]) == (86, finalists)
+        assert cost_of(ends, sizes) == 1296 - rest
+    assert Halving().plan(9, 9) == ([1], [9])  # a total that pays for less has fewer
+
+
+def test_finalists_take_at_most_three_fifths_of_the_total():
+    assert Halving(27, finalists=3).plan(800, 4000) == ([27, 9, 3], [53, 107, 800])
+    assert [Halving(finalists=3).plan(100, 100 * n)[0][-1] for n in (1, 2, 3, 4, 5, 20)] == [1, 1, 1, 2, 3, 3]
+
+
+@given(rounds=st.integers(1, 200), factor=st.floats(1, 40), finalists=st.integers(1, 4))
+def test_a_plan_that_follows_the_total_spends_nearly_all_of_it(rounds, factor, finalists):
+    total = int(rounds * factor)
+    sizes, ends = Halving(finalists=finalists).plan(rounds, total)
+    assert cost_of(ends, sizes) <= total
+    if rounds >= 27 and total >= 2 * rounds:
+        assert cost_of(ends, sizes) > 0.9 * total
+
+
 def test_a_small_space_gets_fewer_trials():
     space = fh.Space(client={"lr": fh.Choice([0.01, 0.1, 1.0, 10.0])})
     result = fh.tune(ToyFederation(), space, rounds=8, total=80, cohort=4)
@@ -92,7 +117,7 @@ def test_a_small_space_gets_fewer_trials():
     assert {row["client.lr"] for row in result.trials} == {0.01, 0.1, 1.0, 10.0}
 
 
-@pytest.mark.parametrize("wrong", [{"trials": 0}, {"rate": 1}, {"eliminations": -1}])
+@pytest.mark.parametrize("wrong", [{"trials": 0}, {"rate": 1}, {"eliminations": -1}, {"finalists": 0}])
 def test_wrong_settings(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         Halving(**wrong)

@@ -9,6 +9,7 @@ from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
 from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
 from fedhpo.methods.registry import METHODS, method_of
+from fedhpo.methods.robust import Robust
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.method import Method
 
@@ -29,6 +30,7 @@ __all__ = [
     "Hyperband",
     "Method",
     "RandomSearch",
+    "Robust",
     "Tuner",
     "method_of",
 ]

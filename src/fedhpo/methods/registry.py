@@ -20,6 +20,7 @@ from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
 from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.robust import Robust, RobustHalving
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.method import Method
@@ -30,6 +31,7 @@ METHODS: Mapping[str, type[Method]] = {
         RandomSearch,
         GridSearch,
         SHA,
+        Robust,
         TPE,
         GP,
         Hyperband,
@@ -46,12 +48,14 @@ SCHEDULES: Mapping[str, type[Any]] = {
     "fixed": schedules.FixedLength,
     "halving": schedules.Halving,
     "hyperband": schedules.Hyperband,
+    "robust": RobustHalving,
 }
 SAMPLERS: Mapping[str, type[Any]] = {
     "random": samplers.Random,
     "grid": samplers.Grid,
     "tpe": samplers.TPE,
     "gp": samplers.GP,
+    "bohb": samplers.BOHB,
     "optuna": samplers.OptunaSampler,
 }
 POLICIES: Mapping[str, type[Any]] = {

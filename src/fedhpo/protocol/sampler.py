@@ -57,3 +57,17 @@ class Limited(Protocol):
 def limit_of(sampler: Sampler, space: Space) -> int | None:
     """How many configs a sampler could suggest at most; None for no limit, and where it does not say."""
     return sampler.limit(space) if isinstance(sampler, Limited) else None
+
+
+@runtime_checkable
+class Recommender(Protocol):
+    """A sampler whose model also says which of the trials is best, where scores are too noisy to say it."""
+
+    def recommend(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        candidates: Sequence[int],
+        rng: np.random.Generator,
+    ) -> int | None:
+        """The number of the best of these trials; None to go by their scores."""

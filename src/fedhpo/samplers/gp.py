@@ -1,13 +1,15 @@
 """Bayesian optimisation with a Gaussian process (Jones et al., 1998; Snoek et al., 2012).
 
 The process knows how uncertain each score is: its noise variance is the square of the score's standard
-error, plus what the fit adds. A hyperparameter that is not active sits in the middle of its range; whole
-numbers, lists and choices are rounded before the kernel sees them (Garrido-Merchan and
-Hernandez-Lobato, 2020).
+error, plus what the fit adds: hardly anything where all errors are known, up to all of the variance where
+they are not. Under noise the best trial is that with the lowest posterior mean, not the luckiest score.
+A hyperparameter that is not active sits in the middle of its range; whole numbers, lists and choices are
+rounded before the kernel sees them (Garrido-Merchan and Hernandez-Lobato, 2020).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from scipy.stats import qmc
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
+from fedhpo.protocol.objective import Score
 from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers.random import Random
@@ -24,7 +27,7 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.surrogates.acquisition import Acquisition, expected_improvement, noisy_expected_improvement
 from fedhpo.surrogates.cube import Cube, Floats
-from fedhpo.surrogates.process import Process, fit, one_thread
+from fedhpo.surrogates.process import KNOWN, UNKNOWN, Process, fit, one_thread
 from fedhpo.surrogates.refine import refined
 
 ACQUISITIONS = ("ei", "noisy-ei")
@@ -65,8 +68,7 @@ class GP:
         pool: Sequence[Config] | None = None,
     ) -> Config | None:
         """The config with the largest acquisition among all that were not tried."""
-        least = max(2, space.dimensions + 1) if self.startup is None else self.startup
-        rung = highest_rung(observations, least)
+        rung = highest_rung(observations, self._least(space))
         if not rung or not space.dimensions:
             return Random().suggest(space, observations, asked, rng, pool)
         with one_thread():
@@ -97,12 +99,7 @@ class GP:
         self, cube: Cube, rung: Sequence[Observation], pending: Floats, rng: np.random.Generator
     ) -> Acquisition:
         """The acquisition as a function of points of the cube."""
-        features, owners = cube.features(cube.points(seen.config for seen in rung))
-        values, noise = standardised(
-            np.array([seen.score.rank_value for seen in rung]),
-            np.array([seen.score.standard_error for seen in rung]),
-        )
-        process = Process(fit(features, owners, values, noise, rng), features, owners, values, noise)
+        process = fitted(cube, rung, rng)
         waiting, _ = cube.features(pending)
         if self.acquisition == "ei":
             found = expected_improvement(process, waiting)
@@ -110,9 +107,61 @@ class GP:
             found = noisy_expected_improvement(process, waiting, rng)
         return lambda points: found(cube.features(points)[0])
 
+    def recommend(
+        self,
+        space: Space,
+        observations: Sequence[Observation],
+        candidates: Sequence[int],
+        rng: np.random.Generator,
+    ) -> int | None:
+        """The trial, of these, whose posterior mean is lowest: a score that was lucky does not win by luck.
+
+        None where scores are exact, or too few for a model: then the best score decides.
+        """
+        rung = highest_rung(observations, self._least(space))
+        members = [seen for seen in rung if seen.trial in candidates and math.isfinite(seen.score.rank_value)]
+        if not members or not space.dimensions or all(seen.score.standard_error == 0 for seen in rung):
+            return None
+        with one_thread():
+            cube = Cube(space)
+            process = fitted(cube, rung, rng)
+            features, _ = cube.features(cube.points(seen.config for seen in members))
+            means, _ = process.marginals(features)
+        return members[int(np.argmin(means))].trial
+
+    def _least(self, space: Space) -> int:
+        """How many scores a model needs."""
+        return max(2, space.dimensions + 1) if self.startup is None else self.startup
+
     def limit(self, space: Space) -> int | None:
         """The number of configs in a finite space."""
         return finite_size(space)
+
+
+def fitted(cube: Cube, rung: Sequence[Observation], rng: np.random.Generator) -> Process:
+    """The process of a rung's scores. Where an error is not known it may find more noise than they tell."""
+    features, owners = cube.features(cube.points(seen.config for seen in rung))
+    values, noise = standardised(
+        np.array([seen.score.rank_value for seen in rung]),
+        np.array([standard_error(seen.score) for seen in rung]),
+    )
+    told = [seen.score.standard_error for seen in rung if math.isfinite(seen.score.rank_value)]
+    prior = UNKNOWN if any(map(math.isnan, told)) else KNOWN
+    kernel = fit(features, owners, values, noise, rng, noise_prior=prior)
+    return Process(kernel, features, owners, values, noise)
+
+
+def standard_error(score: Score) -> float:
+    """The score's standard error; of one client, which cannot tell it, the largest that it can be in [0, 1].
+
+    Scores in [0, 1] with mean m have a variance of at most m (1 - m). Other scores stay unknown.
+
+    >>> standard_error(Score(0.2, math.nan, 1, 9, 0.2)), standard_error(Score(0.2, 0.1, 4, 9, 0.2))
+    (0.4, 0.1)
+    """
+    if math.isnan(score.standard_error) and 0 <= score.value <= 1 and score.clients:
+        return math.sqrt(score.value * (1 - score.value) / score.clients)
+    return score.standard_error
 
 
 def standardised(values: Floats, errors: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
+from fedhpo.schedules.recommend import recommended_by
 
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
@@ -36,7 +37,7 @@ class FixedLength:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Train all trials, score each once at its end, take the best."""
         for _ in search.stages():
-            left = self._count(search, sampler) - len(search.trials)
+            left = self.count(search, sampler) - len(search.trials)
             while left > 0:
                 trials = search.start(min(left, self.side_by_side), sampler, policy)
                 if not trials:
@@ -44,7 +45,7 @@ class FixedLength:
                 left -= len(trials)
                 search.train(trials, search.rounds)
                 search.evaluate(trials)
-                search.finish(trials)
+                search.finish(trials, recommended_by(search, sampler))
         return search.best()
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
@@ -55,7 +56,8 @@ class FixedLength:
             "" if new // rounds > old // rounds else f"that pays for no further training of {rounds} rounds"
         )
 
-    def _count(self, search: Search, sampler: Sampler) -> int:
+    def count(self, search: Search, sampler: Sampler) -> int:
+        """How many trials there will be."""
         affordable = search.total // search.rounds
         if affordable < 1:
             raise InputError(
@@ -71,7 +73,7 @@ class FixedLength:
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """Number of trials times their length."""
-        return self._count(search, sampler) * search.rounds
+        return self.count(search, sampler) * search.rounds
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""

@@ -19,15 +19,21 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 
-def rung_sizes(trials: int, rate: int, eliminations: int | None) -> list[int]:
-    """How many trials each rung holds: a `1/rate` part of the one before, until one is left.
+#: So many trials for so many full trainings in the total, as in the published schedules.
+TRIALS, TRAININGS = 27, 5
+#: At most this share of the total goes to finalists: with 5 trainings, three of them.
+_FINAL_SHARE = 0.6
 
-    >>> rung_sizes(27, 3, None), rung_sizes(10, 3, 1)
-    ([27, 9, 3, 1], [10, 3])
+
+def rung_sizes(trials: int, rate: int, eliminations: int | None, finalists: int = 1) -> list[int]:
+    """How many trials each rung holds: a `1/rate` part of the one before, until `finalists` are left.
+
+    >>> rung_sizes(27, 3, None), rung_sizes(10, 3, 1), rung_sizes(30, 3, None, finalists=3)
+    ([27, 9, 3, 1], [10, 3], [30, 10, 3])
     """
     sizes = [trials]
-    while sizes[-1] > 1 and (eliminations is None or len(sizes) <= eliminations):
-        sizes.append(max(1, sizes[-1] // rate))
+    while sizes[-1] > finalists and (eliminations is None or len(sizes) <= eliminations):
+        sizes.append(max(finalists, sizes[-1] // rate))
     return sizes
 
 
@@ -78,23 +84,28 @@ def cost_of(ends: list[int], sizes: list[int]) -> int:
 
 @dataclass(frozen=True)
 class Halving:
-    """`trials` trials, of which `1/rate` survive each elimination, until one is left.
+    """`trials` trials, of which `1/rate` survive each elimination, until `finalists` train to the end.
 
-    With `eliminations` it stops earlier, and the last rung holds several trials.
+    Left out, `trials` follows the total: 27 for every five full trainings that it holds, or as many as it
+    pays for. There are fewer finalists where they would take more than three fifths of the total. With
+    `eliminations` it stops earlier, and the last rung holds more trials.
     """
 
-    trials: int = 27
+    trials: int | None = None
     rate: int = 3
     eliminations: int | None = None
+    finalists: int = 1
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.trials < 1:
+        if self.trials is not None and self.trials < 1:
             raise InputError(f"trials must be at least 1, not {self.trials}")
         if self.rate < 2:
             raise InputError(f"rate must be at least 2, not {self.rate}")
         if self.eliminations is not None and self.eliminations < 0:
             raise InputError(f"eliminations must be at least 0, not {self.eliminations}")
+        if self.finalists < 1:
+            raise InputError(f"finalists must be at least 1, not {self.finalists}")
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score, keep the best."""
@@ -110,9 +121,42 @@ class Halving:
         search.finish(rung)
         return search.best(rung)
 
+    def plan(self, rounds: int, total: int, most: int | None = None) -> tuple[list[int], list[int]]:
+        """Sizes of the rungs and the rounds at which they end, with at most `most` trials.
+
+        >>> Halving(27).plan(800, 4000)
+        ([27, 9, 3, 1], [89, 177, 268, 800])
+        >>> Halving(finalists=3).plan(81, 1296)
+        ([86, 28, 9, 3], [9, 19, 28, 81])
+        """
+        wanted = max(1, TRIALS * total // (TRAININGS * rounds)) if self.trials is None else self.trials
+        trials = wanted if most is None else min(wanted, most)
+        while self.trials is None and trials > 1 and not self._pays(rounds, total, trials):
+            trials -= 1
+        return self._planned(rounds, total, trials)
+
+    def _planned(self, rounds: int, total: int, trials: int) -> tuple[list[int], list[int]]:
+        finalists = max(1, min(self.finalists, int(_FINAL_SHARE * total / rounds + 1e-9)))
+        # Short trainings have few rungs: unless trials are given, there is one round for each.
+        most = (
+            self.eliminations
+            if self.trials is not None
+            else min(rounds if self.eliminations is None else self.eliminations, rounds - 1)
+        )
+        sizes = rung_sizes(trials, self.rate, most, finalists)
+        return sizes, halving_rungs(rounds, total, sizes)
+
+    def _pays(self, rounds: int, total: int, trials: int) -> bool:
+        """Whether the total pays for so many trials."""
+        try:
+            self._planned(rounds, total, trials)
+        except InputError:
+            return False
+        return True
+
     def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
-        sizes = rung_sizes(search.distinct(self.trials, sampler), self.rate, self.eliminations)
-        return sizes, halving_rungs(search.rounds, search.total, sizes)
+        most = search.distinct(self.trials or search.total, sampler)
+        return self.plan(search.rounds, search.total, most)
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What the rungs spend together."""

@@ -8,7 +8,7 @@ as one full training can be paid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -86,6 +86,10 @@ class Hyperband:
     between one round and a full training, at most 4 (that is, five brackets). Rungs end at the full
     length divided by powers of `rate`, rounded, so no round of a full training is lost whatever the unit.
 
+    `side_by_side` is how many configs of a bracket are drawn at once, all by default. The others are drawn
+    when those before them have trained for the bracket's first rung and are scored, so that a sampler that
+    learns from scores knows them. This changes neither rungs nor costs.
+
     >>> for bracket in Hyperband(unit=5).brackets(405):
     ...     print(bracket)
     81@5 27@15 9@45 3@135 1@405
@@ -97,11 +101,14 @@ class Hyperband:
 
     rate: int = 3
     unit: int | None = None
+    side_by_side: int | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.rate < 2:
             raise InputError(f"rate must be at least 2, not {self.rate}")
+        if self.side_by_side is not None and self.side_by_side < 1:
+            raise InputError(f"side_by_side must be at least 1, not {self.side_by_side}")
         if self.unit is not None and self.unit < 1:
             raise InputError(f"unit must be at least 1 round, not {self.unit}")
 
@@ -125,11 +132,13 @@ class Hyperband:
         waiting = next(planned, None)
         for _ in search.stages():
             while waiting is not None:
-                bracket = self._paid(waiting, _left(search), search, sampler)
+                bracket = self._cut(waiting, _left(search), search.distinct(waiting.sizes[0], sampler))
                 if bracket is None:
                     break
                 search.refill()
-                rung = search.start(bracket.sizes[0], sampler, policy)
+                rung = first_rung(
+                    search, bracket.sizes[0], bracket.ends[0], self.side_by_side, sampler, policy
+                )
                 if not rung:
                     break
                 _halve(search, bracket, rung)
@@ -151,17 +160,27 @@ class Hyperband:
 
     def _plan(self, search: Search, sampler: Sampler) -> Iterator[Bracket]:
         """The brackets that the total pays for if no trial fails."""
-        left = search.total
-        for planned in cycle(self.brackets(search.rounds)):
-            bracket = self._paid(planned, left, search, sampler)
+        return self.paid(search.rounds, search.total, lambda wanted: search.distinct(wanted, sampler))
+
+    def paid(
+        self, rounds: int, total: int, distinct: Callable[[int], int] = lambda wanted: wanted
+    ) -> Iterator[Bracket]:
+        """The brackets that a total pays for; `distinct` says how many of so many trials there can be.
+
+        >>> [str(bracket) for bracket in Hyperband().paid(9, 50)]
+        ['9@1 3@3 1@9', '5@3 1@9']
+        """
+        left = total
+        for planned in cycle(self.brackets(rounds)):
+            bracket = self._cut(planned, left, distinct(planned.sizes[0]))
             if bracket is None:
                 return
             left -= bracket.rounds
             yield bracket
 
-    def _paid(self, planned: Bracket, left: int, search: Search, sampler: Sampler) -> Bracket | None:
-        """The bracket with as many trials as can be paid and told apart; None if not even one can be."""
-        for trials in range(search.distinct(planned.sizes[0], sampler), 0, -1):
+    def _cut(self, planned: Bracket, left: int, most: int) -> Bracket | None:
+        """The bracket with at most so many trials as can be paid; None if not even one can be."""
+        for trials in range(most, 0, -1):
             bracket = planned.cut(trials, self.rate)
             if bracket.rounds <= left:
                 return bracket
@@ -172,19 +191,41 @@ class Hyperband:
         return {"name": "hyperband", **asdict(self)}
 
 
+def first_rung(
+    search: Search,
+    trials: int,
+    end: int,
+    side_by_side: int | None,
+    sampler: Sampler,
+    policy: ClientPolicy,
+) -> list[Trial]:
+    """New trials, trained until round `end` and scored, `side_by_side` at a time (all at once if None).
+
+    A sampler that learns from scores knows those of the trials before when it draws the next.
+    """
+    rung: list[Trial] = []
+    while len(rung) < trials:
+        drawn = search.start(min(side_by_side or trials, trials - len(rung)), sampler, policy)
+        if not drawn:
+            break
+        search.train(drawn, end)
+        search.evaluate(drawn)
+        rung += drawn
+    return rung
+
+
 def _left(search: Search) -> int:
     return search.total + search.rounds_before - search.ledger.cost.rounds
 
 
 def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:
-    """Rung by rung: train, score, keep the best."""
-    steps = zip(bracket.sizes, bracket.ends, (0, *bracket.ends), strict=False)
-    for place, (size, end, start) in enumerate(steps):
-        if place:
-            # Rounds that had to be repeated may have eaten up what some of them would have needed.
-            kept = search.choose(rung, min(size, _left(search) // (end - start)))
-            search.eliminate([trial for trial in rung if trial not in kept])
-            rung = kept
+    """Rung by rung after the first: keep the best, train, score."""
+    steps = zip(bracket.sizes[1:], bracket.ends[1:], bracket.ends, strict=False)
+    for size, end, start in steps:
+        # Rounds that had to be repeated may have eaten up what some of them would have needed.
+        kept = search.choose(rung, min(size, _left(search) // (end - start)))
+        search.eliminate([trial for trial in rung if trial not in kept])
+        rung = kept
         search.train(rung, end)
         search.evaluate(rung)
     search.finish(rung)

@@ -398,15 +398,20 @@ class Search:
                 if not (self._keep_baseline and trial.number == 0):
                     self.session.stop(trial.number)
 
-    def finish(self, trials: Sequence[Trial]) -> None:
-        """These trials are trained to the end; all but the best so far, and trial 0, are freed."""
+    def finish(
+        self, trials: Sequence[Trial], prefer: Callable[[Sequence[Trial]], Trial | None] | None = None
+    ) -> None:
+        """These trials are trained to the end; all but the best so far, and trial 0, are freed.
+
+        `prefer` names the best of several, or None to go by their scores: see `Recommender`.
+        """
         self._rounds.fail_untrained(self, trials)
         fresh = [trial for trial in trials if trial.status == TRAINING]
         for trial in fresh:
             trial.status = FINISHED
         rivals = fresh if self._incumbent is None else [self._incumbent, *fresh]
         if rivals:
-            self._incumbent = self.choose(rivals, 1)[0]
+            self._incumbent = (prefer and prefer(rivals)) or self.choose(rivals, 1)[0]
         for trial in self.trials:
             lost = trial.status == FINISHED and trial is not self._incumbent and trial.number != 0
             if lost and trial.number in self.session.trials:

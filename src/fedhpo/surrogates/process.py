@@ -27,8 +27,11 @@ _JITTER = 1e-8
 
 #: Mean and standard deviation of the priors of the logarithms, and their bounds. Length scales are in units
 #: of the range of a hyperparameter, variances in units of that of the values.
-_SCALE, _SIGNAL, _NOISE = (math.log(0.5), 1.0), (0.0, 1.0), (math.log(1e-4), 2.0)
-_BOUNDS = {_SCALE: (0.03, 30.0), _SIGNAL: (0.05, 20.0), _NOISE: (1e-6, 1.0)}
+_SCALE, _SIGNAL = (math.log(0.5), 1.0), (0.0, 1.0)
+#: The noise beyond what is told: hardly any where that is all, else anything up to all of the variance.
+KNOWN, UNKNOWN = (math.log(1e-4), 2.0), (math.log(0.03), 2.5)
+_BOUNDS = {_SCALE: (0.03, 30.0), _SIGNAL: (0.05, 20.0)}
+_NOISE_BOUNDS = (1e-6, 2.0)
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,19 @@ def fit(
     noise: Floats,
     rng: np.random.Generator,
     starts: int = 3,
+    noise_prior: tuple[float, float] = KNOWN,
 ) -> Kernel:
-    """The kernel of largest marginal likelihood, priors counted in, found from several starts."""
+    """The kernel of largest marginal likelihood, priors counted in, found from several starts.
+
+    `noise_prior` is `KNOWN`, or `UNKNOWN` where values may be off by more than `noise` tells.
+    """
     axes = int(owners.max()) + 1
     squares = np.zeros((axes, len(values), len(values)))
     for column, owner in enumerate(owners):
         squares[owner] += (features[:, [column]] - features[:, column]) ** 2
-    priors = [_SCALE] * axes + [_SIGNAL, _NOISE]
+    priors = [_SCALE] * axes + [_SIGNAL, noise_prior]
     mean, spread = np.array(priors).T
-    bounds = [tuple(math.log(end) for end in _BOUNDS[prior]) for prior in priors]
+    bounds = [tuple(map(math.log, _BOUNDS.get(prior, _NOISE_BOUNDS))) for prior in priors]
 
     def loss(logs: Floats) -> tuple[float, Floats]:
         off = (logs - mean) / spread

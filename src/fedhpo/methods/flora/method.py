@@ -8,9 +8,9 @@ them (line 6); the config of lowest predicted loss (line 7, Eq. 2.7) is trained 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -24,6 +24,7 @@ from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Answer, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
+from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
-SAMPLERS = {"tpe": samplers.TPE, "random": samplers.Random, "gp": samplers.GP}
+#: TPE has one density for each hyperparameter, as in the paper.
+SAMPLERS: dict[str, Callable[[], Sampler]] = {
+    "tpe": partial(samplers.TPE, multivariate=False),
+    "random": samplers.Random,
+    "gp": samplers.GP,
+}
 #: The surface that the diagnostics recommend.
 AUTO = "auto"
 #: The page with pictures of the surface, in the run's directory, and whose pairs it shows.

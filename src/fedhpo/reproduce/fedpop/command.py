@@ -85,7 +85,7 @@ def method(cell: Cell, setting: Setting) -> Method:
     """The method of a cell, within the set's budget."""
     many, few = setting.trials, setting.population
     if cell.tuning in ("none", "central"):
-        return SHA(trials=many) if cell.wrapper == "sha" else RandomSearch(trials=few)
+        return SHA(trials=many, finalists=1) if cell.wrapper == "sha" else RandomSearch(trials=few)
     if cell.tuning == "fedex":
         if cell.wrapper == "sha":
             return FedEx(schedule="halving", trials=many)

@@ -62,7 +62,9 @@ class Search:
         lines = read_lines(file)
         space = learner_of(self.problem).space
         assert space is not None
-        asker = Asker(space, TPE(), seed=derive(0, self.name), limit=self.tries, purpose=("search",))
+        asker = Asker(
+            space, TPE(multivariate=False), seed=derive(0, self.name), limit=self.tries, purpose=("search",)
+        )
         for line in lines:
             asker.add(Config.from_dict(line["config"]), line["loss"])
         with _appended(file, len(lines)) as add:
