@@ -6,7 +6,7 @@ import numpy as np
 from flower_cases import small_app, small_data
 from flwr.clientapp import ClientApp
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
 from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.protocol.federation import Work

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import OPTIMISERS
 from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, GridSearch
 from fedhpo.protocol.objective import Objective

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.engine.executor import JobResult
 
 
@@ -22,6 +22,6 @@ def discreet(result: JobResult, aggregation: Aggregation) -> JobResult:
     >>> alike.train_size, alike.validation_size, alike.samples
     (0, 1, 0)
     """
-    if aggregation.weighting == "size" and aggregation.rule == "mean":
+    if aggregation.by_size:
         return replace(result, samples=result.train_size)
     return replace(result, train_size=0, validation_size=min(result.validation_size, 1), samples=0)

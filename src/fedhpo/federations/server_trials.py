@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.aggregation.server import Aggregation, FedAvg
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import FedAvg
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
 from fedhpo.core.vectors import Vector
@@ -23,6 +24,9 @@ from fedhpo.engine.gather import Gathering
 from fedhpo.engine.reply import discreet
 from fedhpo.federations.trial_table import Book
 from fedhpo.protocol.federation import ClientSide, Cost, Federation, RoundReport, Status, TrialState, Work
+
+#: Under this name the memory of a trial holds the step of the round before, for a rule that needs it.
+CENTRE = "centre"
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,8 @@ class Trials(Book[Trial, Round], Generic[S]):
             change = one.gathering.aggregate.mean()
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            if self._aggregation.remembers:
+                memory = {**memory, CENTRE: change}
             weights = trial.weights + np.concatenate([step, change[trainable:]])
         return replace(trial, weights=weights, memory=memory, round=trial.round + 1)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from torch import nn
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation, server_optimiser
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import OPTIMISERS, server_optimiser
+from fedhpo.aggregation.sizes import size_limits
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
@@ -30,7 +32,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, ProcessPool, hire, refuse_in_worker
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import CENTRE, HoldsTrials, Round, Trials
 from fedhpo.federations.simulated_search import search_clients
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
@@ -96,6 +98,19 @@ class _Models:
         return _Shape(model.size, model.trainable_size, largest)
 
 
+class Adversary(Protocol):
+    """Some clients of a simulation that lie; `fedhpo.testing.attacks` has one."""
+
+    def announced(self, clients: Ints, sizes: Ints) -> Ints:
+        """The rows that clients say they have, given those that they have."""
+
+    def gathering(self, honest: Gathering, cohort: Ints) -> Gathering:
+        """A round's gathering in which hostile members' replies are replaced."""
+
+    def scores(self, honest: Scores) -> Scores:
+        """Scores in which those of hostile clients are replaced."""
+
+
 class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
 
@@ -126,6 +141,8 @@ class SimulatedFederation(HoldsTrials):
         self._pool: Pool | None = None
         self._note = ""
         self._trials = Trials(_Models(setup, stacking).first, self._aggregation)
+        #: Hostile clients, to try what training withstands; see `fedhpo.testing.attacks`.
+        self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._train_sizes = data.train.sizes
         self.train_clients = data.train_clients
@@ -185,12 +202,28 @@ class SimulatedFederation(HoldsTrials):
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
         longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
         sequence = [int(i) for i in longest_first if not missing[i]]
-        return Round(
-            work,
-            trial,
-            server_optimiser(self._server, work.server),
-            Gathering.of(len(trial.weights), sequence, self._aggregation.start(), missing),
+        gathering = Gathering.of(
+            len(trial.weights),
+            sequence,
+            self._aggregation.start(trial.memory.get(CENTRE)),
+            missing,
+            self._limits(cohort),
         )
+        if self.adversary is not None:
+            gathering = self.adversary.gathering(gathering, cohort)
+        return Round(work, trial, server_optimiser(self._server, work.server), gathering)
+
+    def _limits(self, cohort: Ints) -> tuple[Ints, Ints] | None:
+        """The rows that each member may claim; None where nobody claims more than it has."""
+        if self._aggregation.cap is None and self.adversary is None:
+            return None
+        rows, held = self._announced(cohort, "train"), self._announced(cohort, "validation")
+        return size_limits(rows, self._aggregation.cap), size_limits(held, self._aggregation.cap)
+
+    def _announced(self, clients: Ints, split: SplitName) -> Ints:
+        """The rows that clients say they have, before anything is asked of them."""
+        sizes = self._split_sizes(split)[clients]
+        return sizes if self.adversary is None else self.adversary.announced(clients, sizes)
 
     def _member(self, one: Round, member: int) -> Member:
         trial, client = one.trial, int(one.work.cohort[member])
@@ -259,7 +292,7 @@ class SimulatedFederation(HoldsTrials):
                 reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
             else:
                 loss[i, where], accuracy[i, where] = done.value
-        return [
+        found = [
             Scores(
                 number,
                 split,
@@ -277,6 +310,12 @@ class SimulatedFederation(HoldsTrials):
             )
             for i, number in enumerate(trials)
         ]
+        if self.adversary is not None:
+            found = [self.adversary.scores(scores) for scores in found]
+        if self._aggregation.cap is None:
+            return found
+        limits = size_limits(self._announced(chosen, split), self._aggregation.cap)
+        return [replace(scores, size=np.minimum(scores.size, limits)) for scores in found]
 
     def _split_sizes(self, split: SplitName) -> Ints:
         if split not in SPLITS:
