@@ -11,6 +11,7 @@ from fedhpo.aggregation.centred_clipping import centred_clipping
 from fedhpo.aggregation.held import Updates, hostile_count
 from fedhpo.aggregation.mean import StreamedMean
 from fedhpo.aggregation.median import median
+from fedhpo.aggregation.mixed_krum import mixed_krum
 from fedhpo.aggregation.multi_krum import multi_krum
 from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
@@ -33,7 +34,8 @@ class Aggregation:
     - "centred_clipping", around the step of the round before (Karimireddy et al., 2021), with the radius
       `clip_norm`;
     - "multi_krum" (Blanchard et al., 2017);
-    - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023).
+    - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
+    - "mixed_krum": multi-Krum on directions after nearest-neighbour mixing.
 
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
@@ -56,6 +58,7 @@ class Aggregation:
         "centred_clipping",
         "multi_krum",
         "nnm",
+        "mixed_krum",
     )
     WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
 
@@ -141,4 +144,6 @@ class Aggregate:
             return centred_clipping(updates, self._centre, how.clip_norm)
         if how.rule == "multi_krum":
             return multi_krum(updates, hostile)
+        if how.rule == "mixed_krum":
+            return mixed_krum(updates, hostile)
         return trimmed_mean(mixed(updates, hostile) if how.rule == "nnm" else updates, hostile)

@@ -17,19 +17,17 @@ def multi_krum(updates: Updates, hostile: int) -> Vector:
     >>> multi_krum(np.array([[0], [1], [2], [3], [90]], np.float32), hostile=1).tolist()  # 1 and 2
     [1.5]
     """
-    mean: Vector = updates[chosen(updates, hostile)].mean(axis=0)
+    count = max(1, len(updates) - hostile - 2)  # a cohort of fewer than f + 3 keeps one update
+    mean: Vector = updates[central(updates, count, count)].mean(axis=0)
     return mean
 
 
-def chosen(updates: Updates, hostile: int) -> NDArray[np.int64]:
-    """Which n - f - 2 of n updates, f of them hostile, are nearest to their n - f - 2 nearest others.
+def central(updates: Updates, count: int, neighbours: int) -> NDArray[np.int64]:
+    """The places of the `count` updates that are nearest to so many nearest others (Krum's score).
 
-    Cohorts of fewer than f + 3 keep one update.
-
-    >>> chosen(np.array([[0], [1], [2], [3], [90]], np.float32), hostile=1).tolist()
+    >>> central(np.array([[0], [1], [2], [3], [90]], np.float32), count=2, neighbours=2).tolist()
     [1, 2]
     """
-    count = max(1, len(updates) - hostile - 2)
     nearest = np.sort(squared_distances(updates), axis=1)  # the first is the distance from itself
-    scores = nearest[:, 1 : count + 1].sum(axis=1)
+    scores = nearest[:, 1 : neighbours + 1].sum(axis=1)
     return np.sort(np.argsort(scores, kind="stable")[:count])

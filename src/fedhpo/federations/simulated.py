@@ -101,10 +101,10 @@ class _Models:
 class Adversary(Protocol):
     """Some clients of a simulation that lie; `fedhpo.testing.attacks` has one."""
 
-    def announced(self, clients: Ints, sizes: Ints) -> Ints:
+    def announced(self, trial: int, clients: Ints, sizes: Ints) -> Ints:
         """The rows that clients say they have, given those that they have."""
 
-    def gathering(self, honest: Gathering, cohort: Ints) -> Gathering:
+    def gathering(self, trial: int, honest: Gathering, cohort: Ints) -> Gathering:
         """A round's gathering in which hostile members' replies are replaced."""
 
     def scores(self, honest: Scores) -> Scores:
@@ -207,23 +207,24 @@ class SimulatedFederation(HoldsTrials):
             sequence,
             self._aggregation.start(trial.memory.get(CENTRE)),
             missing,
-            self._limits(cohort),
+            self._limits(work.trial, cohort),
         )
         if self.adversary is not None:
-            gathering = self.adversary.gathering(gathering, cohort)
+            gathering = self.adversary.gathering(work.trial, gathering, cohort)
         return Round(work, trial, server_optimiser(self._server, work.server), gathering)
 
-    def _limits(self, cohort: Ints) -> tuple[Ints, Ints] | None:
+    def _limits(self, trial: int, cohort: Ints) -> tuple[Ints, Ints] | None:
         """The rows that each member may claim; None where nobody claims more than it has."""
         if self._aggregation.cap is None and self.adversary is None:
             return None
-        rows, held = self._announced(cohort, "train"), self._announced(cohort, "validation")
-        return size_limits(rows, self._aggregation.cap), size_limits(held, self._aggregation.cap)
+        announced = (self._announced(trial, cohort, split) for split in ("train", "validation"))
+        rows, held = (size_limits(sizes, self._aggregation.cap) for sizes in announced)
+        return rows, held
 
-    def _announced(self, clients: Ints, split: SplitName) -> Ints:
+    def _announced(self, trial: int, clients: Ints, split: str) -> Ints:
         """The rows that clients say they have, before anything is asked of them."""
         sizes = self._split_sizes(split)[clients]
-        return sizes if self.adversary is None else self.adversary.announced(clients, sizes)
+        return sizes if self.adversary is None else self.adversary.announced(trial, clients, sizes)
 
     def _member(self, one: Round, member: int) -> Member:
         trial, client = one.trial, int(one.work.cohort[member])
@@ -314,10 +315,13 @@ class SimulatedFederation(HoldsTrials):
             found = [self.adversary.scores(scores) for scores in found]
         if self._aggregation.cap is None:
             return found
-        limits = size_limits(self._announced(chosen, split), self._aggregation.cap)
-        return [replace(scores, size=np.minimum(scores.size, limits)) for scores in found]
+        limits = [size_limits(self._announced(n, chosen, split), self._aggregation.cap) for n in trials]
+        return [
+            replace(scores, size=np.minimum(scores.size, limit))
+            for scores, limit in zip(found, limits, strict=True)
+        ]
 
-    def _split_sizes(self, split: SplitName) -> Ints:
+    def _split_sizes(self, split: str) -> Ints:
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
         sizes: Ints = getattr(self._setup.data, split).sizes

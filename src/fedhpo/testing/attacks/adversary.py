@@ -48,12 +48,12 @@ class Hostile:
     attack: Attack
     seed: int = 0
 
-    def announced(self, clients: Ints, sizes: Ints) -> Ints:
+    def announced(self, trial: int, clients: Ints, sizes: Ints) -> Ints:
         """The rows that clients say they have."""
         lies = [self.attack.size(int(rows)) for rows in sizes]
         return np.where(np.isin(clients, self.clients), lies, sizes).astype(np.int64)
 
-    def gathering(self, honest: Gathering, cohort: Ints) -> Gathering:
+    def gathering(self, trial: int, honest: Gathering, cohort: Ints) -> Gathering:
         """One that waits for all replies, and replaces those of hostile members."""
         found = {one.name: getattr(honest, one.name) for one in fields(honest)}
         return _Watched(**found, adversary=self, cohort=cohort)
@@ -65,7 +65,7 @@ class Hostile:
         loss, accuracy = np.array(lies, np.float64).reshape(-1, 2).T
         return replace(
             honest,
-            size=self.announced(honest.clients, honest.size),
+            size=self.announced(honest.trial, honest.clients, honest.size),
             loss=np.where(lying, loss, honest.loss),
             accuracy=np.where(lying, accuracy, honest.accuracy),
         )
