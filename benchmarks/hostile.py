@@ -3,9 +3,9 @@
     python benchmarks/hostile.py [--seconds N] [--log hostile.jsonl] [--cohort 20] [--table]
 
 Twenty clients hold `digits`, IID or by Dirichlet 0.5, and train a small MLP. Attackers know the rule and what
-honest clients send; how strong an attack is they choose for each rule and share by what did most harm with the
-first seed. What was done is kept in the log and not done again: with `--seconds` the work goes in pieces. Prints
-tables in Markdown; exits with 1 where a limit is broken, with 2 while something is left to do.
+honest clients send; how strong an attack is they choose for each rule and share, by what did most harm with
+the first seed. What was done is kept in the log and not done again: with `--seconds` the work goes in pieces.
+Prints tables in Markdown; exits with 1 where a limit is broken, with 2 while something is left to do.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from hostility.cells import RULES, SPLITS, Log, cells
 from hostility.limits import broken
 from hostility.selection import Choices, choices
 from hostility.tables import tables
+
+from hostility.cells import RULES, SPLITS, Log, cells
 
 SEEDS = 5
 

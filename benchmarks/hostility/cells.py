@@ -1,4 +1,4 @@
-"""What is tried: rules, attacks with the strengths that an attacker may choose, shares, splits; and the log."""
+"""What is tried: rules, attacks with the strengths that attackers may choose, shares, splits; and the log."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
-from hostility.cells import LABELS, NONE, RULES, SPLITS, Cell, attack_of
 
 import fedhpo as fh
 from fedhpo.core.streams import stream
 from fedhpo.engine.gather import Gathering
 from fedhpo.protocol.federation import Ints, Scores
 from fedhpo.testing.attacks import Hostile, flipped, hostile_clients
+from hostility.cells import LABELS, NONE, RULES, SPLITS, Cell, attack_of
 
 CLIENTS, ROUNDS = 20, 30
 CONFIG = {"lr": 0.5, "batch_size": 16, "epochs": 2}

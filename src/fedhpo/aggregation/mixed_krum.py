@@ -1,9 +1,9 @@
 """Mixed Krum: multi-Krum (Blanchard et al., 2017) on directions after nearest-neighbour mixing (Allouah et
-al., 2023). The combination is ours: of the rules tried it lost least where clients' data differ (docs/robust.md).
+al., 2023). The combination is ours; docs/robust.md says what it withstood where clients' data differ.
 
 A coordinate-wise rule after mixing shortens honest updates that differ, and distances between updates of
-unequal length favour short ones, so that an attacker hides by sending little. Hence: every update is shortened
-to the median norm; neighbours are those of the nearest direction; Krum picks n - f clients by the directions
+unequal length favour short ones, so that an attacker hides by sending little. Hence: every update is
+shortened to the median norm; neighbours are those of the nearest direction; Krum picks n - f clients by the directions
 of their mixtures; and what counts in the end is the mean of these clients' own, shortened updates.
 """
 
