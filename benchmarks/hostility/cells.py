@@ -26,8 +26,8 @@ SPLITS: Mapping[str, dict[str, object]] = {
 }
 #: In the order in which they are tried.
 RULES: Mapping[str, Aggregation] = {
-    "mean": Aggregation(),
     "safe": SAFE,
+    "mean": Aggregation(),
     "strict": STRICT,
     "median": Aggregation(rule="median"),
     "nnm": Aggregation(rule="nnm", trim=0.25),
@@ -46,12 +46,12 @@ def _size_lie(strength: float) -> Attack:
 
 #: Attacks on training by name, each with the strengths that are searched; labels are flipped in the data.
 ATTACKS: Mapping[str, tuple[object, tuple[float, ...]]] = {
-    "sign flip": (SignFlip, (0.3, 1.0, 3.0, 10.0)),
-    "noise": (Noise, (1.0, 10.0)),
-    "a little is enough": (LittleIsEnough, (0.5, 1.0, 1.5)),
-    "inner product": (InnerProduct, (0.3, 1.0, 3.0)),
+    "sign flip": (SignFlip, (0.3, 1.0, 10.0)),
+    "noise": (Noise, (10.0,)),
+    "a little is enough": (LittleIsEnough, (0.5, 1.5)),
+    "inner product": (InnerProduct, (0.3, 1.0)),
     "nan": (lambda _: NotANumber(), (1.0,)),
-    "size lie": (_size_lie, (1.0, 10.0)),
+    "size lie": (_size_lie, (10.0,)),
     LABELS: (lambda _: Attack(), (1.0,)),
 }
 
@@ -77,8 +77,8 @@ class Cell:
 def cells(
     split: str, rule: str, seed: int, worst: Mapping[tuple[str, float], float] | None
 ) -> Iterator[Cell]:
-    """The trainings of a split, a rule and a seed; `worst` names the strength of each attack and share, all of
-    them are tried where it is None."""
+    """The trainings of a split, a rule and a seed; `worst` names the strength of each attack and share. All
+    strengths are tried where it is None."""
     yield Cell(split, rule, NONE, 0.0, 0.0, seed)
     for attack, (_, strengths) in ATTACKS.items():
         for share in SHARES:

@@ -14,7 +14,7 @@ from fedhpo.protocol.federation import Ints, Scores
 from fedhpo.testing.attacks import Hostile, flipped, hostile_clients
 from hostility.cells import LABELS, NONE, RULES, SPLITS, Cell, attack_of
 
-CLIENTS, ROUNDS = 20, 30
+CLIENTS, ROUNDS = 20, 40
 CONFIG = {"lr": 0.5, "batch_size": 16, "epochs": 2}
 #: Test rows are many here, so that a point of accuracy is more than one row.
 SPLIT = {"kind": "inside", "validation": 0.1, "test": 0.3}

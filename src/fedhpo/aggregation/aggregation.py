@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from fedhpo.aggregation.centred_clipping import centred_clipping
+from fedhpo.aggregation.direction_filter import direction_filter
 from fedhpo.aggregation.held import Updates, hostile_count
 from fedhpo.aggregation.mean import StreamedMean
 from fedhpo.aggregation.median import median
-from fedhpo.aggregation.mixed_krum import mixed_krum
 from fedhpo.aggregation.multi_krum import multi_krum
 from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
@@ -35,7 +35,7 @@ class Aggregation:
       `clip_norm`;
     - "multi_krum" (Blanchard et al., 2017);
     - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
-    - "mixed_krum": multi-Krum on directions after nearest-neighbour mixing.
+    - "direction_filter": the mean of the updates that agree most with where most go; ours.
 
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
@@ -58,7 +58,7 @@ class Aggregation:
         "centred_clipping",
         "multi_krum",
         "nnm",
-        "mixed_krum",
+        "direction_filter",
     )
     WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
 
@@ -144,6 +144,6 @@ class Aggregate:
             return centred_clipping(updates, self._centre, how.clip_norm)
         if how.rule == "multi_krum":
             return multi_krum(updates, hostile)
-        if how.rule == "mixed_krum":
-            return mixed_krum(updates, hostile)
+        if how.rule == "direction_filter":
+            return direction_filter(updates, hostile)
         return trimmed_mean(mixed(updates, hostile) if how.rule == "nnm" else updates, hostile)

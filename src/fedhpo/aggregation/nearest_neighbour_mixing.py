@@ -11,15 +11,13 @@ import numpy as np
 from fedhpo.aggregation.held import Updates, squared_distances
 
 
-def mixed(updates: Updates, hostile: int, by: Updates | None = None) -> Updates:
+def mixed(updates: Updates, hostile: int) -> Updates:
     """The mean of the n - f nearest neighbours of each of n updates, itself among them.
-
-    Neighbours are those of the rows of `by`, the updates themselves unless it is given.
 
     >>> mixed(np.array([[0], [2], [3], [50]], np.float32), hostile=2).tolist()
     [[1.0], [2.5], [2.5], [26.5]]
     """
-    distances = squared_distances(updates if by is None else by)
+    distances = squared_distances(updates)
     nearest = np.argsort(distances, axis=1, kind="stable")[:, : len(updates) - hostile]
     # One product of a small matrix of shares with the updates takes less memory than gathering rows.
     shares = np.zeros((len(updates), len(updates)), np.float32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpo.aggregation.held import Updates, norm
 from fedhpo.aggregation.mean import StreamedMean
@@ -26,14 +27,17 @@ def clip_scale(update: Vector, most: float) -> float:
     return min(1.0, most / length) if length else 1.0
 
 
-def norm_clipping(updates: Updates, weights: Sequence[float]) -> Vector:
-    """The weighted mean of updates, each shortened to the median of their norms.
+def norm_clipping(
+    updates: Updates, weights: Sequence[float] | NDArray[np.float64], most: float | None = None
+) -> Vector:
+    """The weighted mean of updates, each shortened to the norm `most`, by default the median of their norms.
 
     >>> updates = np.array([[3, 4], [0, 5], [-300, 400]], np.float32)
     >>> norm_clipping(updates, [1.0, 1.0, 2.0]).tolist()  # the last one becomes (-3, 4)
     [-0.75, 4.25]
     """
-    most = float(np.median([norm(update) for update in updates]))
+    if most is None:
+        most = float(np.median([norm(update) for update in updates]))
     mean = StreamedMean()
     for update, weight in zip(updates, weights, strict=True):
         mean.add(update, weight, clip_scale(update, most))

@@ -145,7 +145,9 @@ def _scored(run: Run) -> dict[tuple[Any, int], float | None]:
     told = run.study["objective"]
     if told["over"] == "mean" and told["weighting"] == "size":
         return {}
-    objective = Objective(told["metric"], told["over"], told.get("tail", 0.1), told["weighting"])
+    objective = Objective(
+        told["metric"], told["over"], told.get("tail", 0.1), told["weighting"], trim=told.get("trim", 0.25)
+    )
     found: dict[tuple[Any, int], float | None] = {}
     for event in run.record.events():
         if event.kind == "evaluate":

@@ -79,7 +79,7 @@ class Server(Section):
             "centred_clipping",
             "multi_krum",
             "nnm",
-            "mixed_krum",
+            "direction_filter",
             "safe",
             "strict",
         ]

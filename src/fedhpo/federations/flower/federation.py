@@ -146,10 +146,13 @@ class FlowerFederation(HoldsTrials, GridFederation):
             work.client.to_dict() if isinstance(work.client, ClientSide) else None,
             work.scores,
             (trial.seed, trial.calls),
+            weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
         )
 
         def read(reply: Any, message: Message) -> Any:
-            result, after = read_trained(reply, message, work.trial, parcel.layout, self._most_rows)
+            result, after = read_trained(
+                reply, message, work.trial, parcel.layout, self._most_rows, by_rule=work.by_rule
+            )
             return result, after - trial.weights
 
         def done(status: Status, why: str, value: Any) -> None:

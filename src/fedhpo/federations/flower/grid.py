@@ -35,6 +35,7 @@ from fedhpo.protocol.federation import (
     Status,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.local_search import LocalSearch
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
@@ -217,6 +218,11 @@ class GridFederation(Federation):
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
         """Ask clients to do work that is not a round; a query with a `trial` is sent with its model."""
+        if isinstance(task, LocalSearch) and task.privacy is not None and task.privacy.release != "exact":
+            raise InputError(
+                "privacy.release = 'simulated' is for simulation: over Flower, where clients are real, noise "
+                "must be 'exact'"
+            )
         number = getattr(task, "trial", None)
         if isinstance(task, FineTune):
             self._check_fine_tune(task)
