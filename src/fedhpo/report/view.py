@@ -16,6 +16,7 @@ from fedhpo.methods.fedex.ground_truth import Truth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
 from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.report.agreement import Agreement, agreements
 from fedhpo.report.incumbents import Incumbent, incumbents_of
 from fedhpo.run import Run, open_read
 from fedhpo.run.codec import unpack
@@ -38,6 +39,8 @@ class RunView:
     truth: Truth | None = None
     #: By event and trial, where the objective is another than the mean over clients by size.
     scored: Mapping[tuple[Any, int], float | None] = field(default_factory=dict, repr=False)
+    #: How each client's scores go with the others'; empty where no single client's are known.
+    agreements: Sequence[Agreement] = field(default=(), repr=False)
 
     @property
     def metric(self) -> str:
@@ -136,8 +139,19 @@ def load_view(path: Path) -> RunView:
             run.study_text or "",
             Truth.load(path / truth.FILE) if (path / truth.FILE).is_file() else None,
             _scored(run),
+            _agreements(run),
         )
         return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view))
+
+
+def _agreements(run: Run) -> list[Agreement]:
+    """How each client's scores go with the others', from the evaluations on validation data."""
+    if (run.study.get("evaluation") or {}).get("privacy") is not None:
+        return []
+    objective = Objective(run.study["objective"]["metric"])
+    events = (event for event in run.record.events() if event.kind == "evaluate")
+    found = (scores for event in events for scores in unpack(event.result or b""))
+    return agreements((scores for scores in found if scores.split == "validation"), objective)
 
 
 def _scored(run: Run) -> dict[tuple[Any, int], float | None]:

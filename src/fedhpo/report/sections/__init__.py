@@ -14,6 +14,7 @@ from fedhpo.report.sections.curves import curves
 from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
+from fedhpo.report.sections.outliers import outliers
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
@@ -32,6 +33,7 @@ SECTIONS: tuple[Callable[[RunView], Section | None], ...] = (
     ranking,
     hyperparameters,
     failures,
+    outliers,
     cost,
     privacy,
     process,
