@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fedhpo.aggregation.server import Aggregation, server_optimiser
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import server_optimiser
 from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients
 from fedhpo.engine.flat import check_update

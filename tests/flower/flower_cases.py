@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from flwr.clientapp import ClientApp
 
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.data import Split, from_clients
 from fedhpo.flower import FlowerFederation, InProcessGrid, client
 from fedhpo.study import Study
@@ -31,6 +32,7 @@ SMALL = Study.from_dict(
     {
         "data": {"name": "flower_cases:small_data"},
         "model": {"name": "mlp"},
+        "server": {"aggregation": "mean"},  # as in a simulation; over Flower the default is another
         "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},
         "budget": {"rounds": 3, "total": 9, "cohort": 3},
     }
@@ -57,7 +59,7 @@ def small_app(study=SMALL, **options):
 
 def small_federation(app=None, model="mlp", grid=InProcessGrid, **options):
     """Eight clients behind a grid in process."""
-    options = {"clients": 8, "repeatable": True} | options
+    options = {"clients": 8, "repeatable": True, "aggregation": Aggregation()} | options
     return FlowerFederation(grid(app or small_app(), 8), model, **options)
 
 

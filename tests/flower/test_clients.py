@@ -1,5 +1,7 @@
 """Which node is which client."""
 
+import re
+
 import pytest
 from flower_cases import Clock, small_app, small_federation
 
@@ -31,8 +33,50 @@ def test_names_are_numbered_in_their_order():
 def test_node_ids_are_the_last_resort():
     clients = Clients()
     with pytest.warns(UserWarning, match="do not repeat"):
-        clients.settle({90: Hello(None, "b", ROWS), 7: Hello(0, None, ROWS)})
-    assert (clients.by, clients.nodes) == ("node", {0: 7, 1: 90})
+        clients.settle({90: Hello(None, None, ROWS), 7: Hello(0, None, ROWS), 8: Hello(None, None, ROWS)})
+    assert (clients.by, clients.nodes) == ("node", {0: 7, 1: 8, 2: 90})
+
+
+def test_partition_ids_and_names_may_mix():
+    """Those with a name only come after the largest partition id, in the order of their names."""
+    said = {
+        90: Hello(None, "b", ROWS),
+        7: Hello(4, None, ROWS),
+        8: Hello(None, "a", ROWS),
+        9: Hello(1, "c", ROWS),
+    }
+    clients = Clients()
+    assert clients.settle(said) == []
+    assert (clients.by, clients.nodes) == ("partition or name", {1: 9, 4: 7, 5: 8, 6: 90})
+    clients.keep(set())
+    assert clients.admit(70, Hello(None, "b", ROWS)) == ""
+    assert clients.admit(71, Hello(4, "b", ROWS)) == ""
+    assert clients.nodes == {6: 70, 4: 71}
+    assert "was not there" in clients.admit(72, Hello(None, "z", ROWS))
+
+
+def test_a_node_without_partition_id_and_name_is_left_out_and_the_others_begin():
+    clients = Clients()
+    [why] = clients.settle({5: Hello(1, None, ROWS), 3: Hello(None, None, ROWS), 4: Hello(0, None, ROWS)})
+    assert "node 3 has no partition or name in its config" in why
+    assert (clients.by, clients.nodes) == ("partition or name", {1: 5, 0: 4})
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        (Hello(2, None, ROWS, (9,), 3, "sgd"), r"node 3 \(partition 2\).* its shape is \(9,\), .*\(6,\)"),
+        (Hello(None, "odd", ROWS, (6,), 4, "sgd"), r"node 3 \(name odd\).* its classes is 4, .*3"),
+        (Hello(2, None, ROWS, (6,), 3, "trees"), "its training is trees, that of most others sgd"),
+    ],
+)
+def test_a_node_that_deviates_is_left_out_and_named(odd, why):
+    clients = Clients()
+    said = {1: Hello(0, None, ROWS, (6,), 3, "sgd"), 2: Hello(1, None, ROWS, (6,), 3, "sgd"), 3: odd}
+    [found] = clients.settle(said)
+    assert re.search(why, found)
+    assert clients.nodes == {0: 1, 1: 2}
+    assert clients.common("shape") == (6,)
 
 
 def test_two_nodes_cannot_be_one_client():

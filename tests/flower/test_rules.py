@@ -6,7 +6,7 @@ import numpy as np
 from flower_cases import small_app, small_data
 from flwr.clientapp import ClientApp
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
 from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.protocol.federation import Work
@@ -30,7 +30,7 @@ class ListeningGrid(InProcessGrid):
 
 def test_neither_config_nor_epochs_come_back():
     grid = ListeningGrid(small_app(), 8)
-    with FlowerFederation(grid, "mlp", clients=8) as federation:
+    with FlowerFederation(grid, "mlp", clients=8, aggregation=Aggregation()) as federation:
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], TABLE)])
     expected = {"trial", "arrays", "train_size", "validation_size"}
@@ -46,8 +46,11 @@ def test_clients_that_do_not_tell_sizes_say_only_whether_they_have_rows():
         [report] = federation.round([Work(0, [0, 1, 7], TABLE)])
         [scores] = federation.evaluate([0], [0, 7])
         assert federation.train_clients.tolist() == [0, 1, 2, 3, 4, 5, 7]
-    assert [one["replies"][0]["train_size"] for one in grid.heard] == [1, 1, 1]
-    assert report.validation_size.tolist() == [1, 1, 0]
+    # Client 7 has no validation rows, and so no loss.
+    assert [set(one["replies"][0]) for one in grid.heard] == [
+        {"trial", "arrays", "loss_before", "loss_after"}
+    ] * 3
+    assert report.train_size.tolist() == [0, 0, 0]
     assert scores.size.tolist() == [1, 0]
 
 
@@ -65,12 +68,15 @@ def test_a_client_with_functions_of_its_own_resolves_rules_by_its_labels():
     options = {"train": train, "evaluate": lambda arrays, task, context: Scored(1, 0.0)}
     model = Arrays(lambda seed: {"w": np.zeros(3)})
     with FlowerFederation(
-        InProcessGrid(client(ClientApp(), labels=labels, **options), 3), model, clients=3
+        InProcessGrid(client(ClientApp(), labels=labels, **options), 3),
+        model,
+        clients=3,
+        aggregation=Aggregation(),
     ) as federation:
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [2, 0], TABLE)])
     assert report.ok.all()
-    assert report.cost.samples == 14
+    assert report.cost.samples == 2  # without `sizes` a client counts as one row
     data = small_data()
     for number, config, rule in seen:
         assert config == TABLE.resolve(data.y[data.train.rows(number)], data.classes)

@@ -34,6 +34,8 @@ def digits(method, **sections):
             },
             "method": method,
             "objective": {"metric": "loss"},
+            # As in a simulation: over Flower a robust rule and a cap on weights are the default.
+            "server": {"aggregation": "mean", "weight_cap": 100.0},
             "budget": {"rounds": 6, "total": 18, "cohort": 3},
         }
         | sections

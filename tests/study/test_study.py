@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.presets import PRESETS
+from fedhpo.aggregation.server import OPTIMISERS
 from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, GridSearch
 from fedhpo.protocol.objective import Objective
@@ -139,7 +141,8 @@ def test_every_choice_is_checked_not_only_the_ends():
 def test_the_sections_name_what_the_engine_knows():
     properties = schema()["$defs"]["Server"]["properties"]
     assert properties["optimiser"]["anyOf"][0]["enum"] == list(OPTIMISERS)
-    assert tuple(properties["aggregation"]["enum"]) == Aggregation.RULES
+    named = next(one["enum"] for one in properties["aggregation"]["anyOf"] if "enum" in one)
+    assert tuple(named) == (*Aggregation.RULES, *PRESETS)
     assert tuple(properties["weighting"]["enum"]) == Aggregation.WEIGHTINGS
 
 
@@ -198,3 +201,21 @@ def test_users_own_data_and_model(tmp_path, monkeypatch):
         federation.start(0, study.space.default().model, seed=0)
         assert federation.state(0).arrays["weights"].shape == (8,)  # 4 x 2, and no bias
         assert len(federation.train_clients) == 6
+
+
+@pytest.mark.parametrize(
+    ("server", "default", "expected"),
+    [
+        ({}, Aggregation(), Aggregation()),
+        ({}, PRESETS["safe"], PRESETS["safe"]),
+        ({"aggregation": "mean"}, PRESETS["safe"], Aggregation()),
+        ({"aggregation": "strict"}, Aggregation(), PRESETS["strict"]),
+        ({"aggregation": "strict", "trim": 0.45, "weighting": "uniform"}, Aggregation(), None),
+        ({"weight_cap": 3.0}, Aggregation(), Aggregation(weight_cap=3.0)),
+    ],
+)
+def test_aggregation_is_the_default_a_rule_or_a_preset(server, default, expected):
+    found = Study.from_dict(tables(server=server)).aggregation(default)
+    if expected is None:
+        expected = replace(PRESETS["strict"], trim=0.45, weighting="uniform")
+    assert found == expected

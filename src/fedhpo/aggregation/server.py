@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import in_range, parse
 from fedhpo.core.registry import Registry
-from fedhpo.core.settings import check_settings
 from fedhpo.core.vectors import Vector
 
 #: A server optimiser's memory between rounds, by name ("momentum", "second").
@@ -152,75 +151,3 @@ def server_optimiser(default: str, hyperparameters: Mapping[str, Any]) -> FedAvg
         return parse(optimiser_class(name), "server", values)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """How clients' updates are put together.
-
-    `weighting` is "size" (training rows, as in FedAvg) or "uniform". `rule` is "mean", or one that a few
-    hostile clients cannot move far (Yin et al., 2018): "median", or "trimmed_mean", which leaves out
-    the share `trim` at either end of every coordinate; these two are always uniform. `clip_norm` shortens
-    every update to at most that Euclidean norm first.
-    """
-
-    weighting: str = "size"
-    rule: str = "mean"
-    trim: float = 0.1
-    clip_norm: float | None = None
-
-    RULES: ClassVar[tuple[str, ...]] = ("mean", "median", "trimmed_mean")
-    WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if self.weighting not in self.WEIGHTINGS:
-            raise unknown_name("weighting", self.weighting, self.WEIGHTINGS)
-        if self.rule not in self.RULES:
-            raise unknown_name("aggregation rule", self.rule, self.RULES)
-        if not 0 <= self.trim < 0.5:
-            raise InputError(f"trim must lie in [0, 0.5), not {self.trim!r}")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise InputError(f"clip_norm must be positive, not {self.clip_norm!r}")
-
-    def start(self) -> Aggregate:
-        """An aggregate of nothing yet."""
-        return Aggregate(self)
-
-
-class Aggregate:
-    """Updates added one by one, in an order that the caller keeps fixed; then their `mean`."""
-
-    def __init__(self, how: Aggregation) -> None:
-        self._how = how
-        self._sum: Vector | None = None
-        self._weight = 0.0
-        self._kept: list[Vector] = []
-
-    def add(self, update: Vector, size: int) -> None:
-        """Add a client's update; the array is not kept."""
-        how = self._how
-        weight = float(size) if how.weighting == "size" else 1.0
-        scale = 1.0
-        if how.clip_norm is not None:
-            norm = float(np.sqrt(np.add.reduce(np.square(update, dtype=np.float64))))
-            scale = min(1.0, how.clip_norm / norm) if norm else 1.0
-        if how.rule != "mean":
-            self._kept.append(np.float32(scale) * update)
-            return
-        part = np.float32(scale * weight) * update
-        self._sum = part if self._sum is None else np.add(self._sum, part, out=self._sum)
-        self._weight += weight
-
-    def mean(self) -> Vector:
-        """The updates put together."""
-        if self._how.rule == "median":
-            return np.median(np.stack(self._kept), axis=0)
-        if self._how.rule == "trimmed_mean":
-            cut = int(self._how.trim * len(self._kept) + 1e-9)  # 0.29 x 100 is 29
-            ordered = np.sort(np.stack(self._kept), axis=0)
-            mean: Vector = ordered[cut : len(ordered) - cut].mean(axis=0)
-            return mean
-        if self._sum is None or not self._weight:
-            raise InputError("no update to average, or only updates of weight zero")
-        return self._sum / np.float32(self._weight)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedhpo.aggregation.server import Aggregation
-from fedhpo.engine.executor import JobResult
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.engine.executor import NAN, JobResult
 
 
 def discreet(result: JobResult, aggregation: Aggregation) -> JobResult:
     """A client's reply without its profile and without the hyperparameters that it chose.
 
     The samples that it trained on would tell its epochs: one pass is counted. Where updates weigh the same,
-    nobody needs its size: it says neither how many rows it trains on, nor on how many it validates.
+    nobody needs its size: it says neither how many rows it trains on, nor on how many it validates, nor its
+    accuracy, which is a share of so many.
 
     >>> own = JobResult("", train_size=80, validation_size=10, loss_before=0.5, samples=400)
     >>> sized = discreet(own, Aggregation("size"))
@@ -22,6 +23,13 @@ def discreet(result: JobResult, aggregation: Aggregation) -> JobResult:
     >>> alike.train_size, alike.validation_size, alike.samples
     (0, 1, 0)
     """
-    if aggregation.weighting == "size" and aggregation.rule == "mean":
+    if aggregation.by_size:
         return replace(result, samples=result.train_size)
-    return replace(result, train_size=0, validation_size=min(result.validation_size, 1), samples=0)
+    return replace(
+        result,
+        train_size=0,
+        validation_size=min(result.validation_size, 1),
+        samples=0,
+        accuracy_before=NAN,
+        accuracy_after=NAN,
+    )

@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.aggregation.server import Aggregation, FedAvg
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import FedAvg
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
 from fedhpo.core.vectors import Vector
@@ -33,6 +34,9 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+
+#: Under this name the memory of a trial holds the step of the round before, for a rule that needs it.
+CENTRE = "centre"
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,8 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             change = one.gathering.aggregate.mean()
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            if self._aggregation.remembers:
+                memory = {**memory, CENTRE: change}
             weights = trial.weights + np.concatenate([step, change[trainable:]])
         measured = one.gathering.products
         products = None if measured is None else measured.of_round(change)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
 from fedhpo.data import FederatedData, from_clients
@@ -48,6 +48,7 @@ def simulate(
     aggregation: str = "mean",
     trim: float = 0.1,
     clip_norm: float | None = None,
+    weight_cap: float | None = None,
     loss: LossFunction | None = None,
     train: TrainFunction | None = None,
     workers: int | None = None,
@@ -70,8 +71,8 @@ def simulate(
     server
         The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
         named `optimiser` takes precedence.
-    weighting, aggregation, trim, clip_norm
-        How updates are put together; see `fedhpo.aggregation.server.Aggregation`.
+    weighting, aggregation, trim, clip_norm, weight_cap
+        How updates are put together; see `fedhpo.aggregation.aggregation.Aggregation`.
     loss
         `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
         float targets).
@@ -105,7 +106,7 @@ def simulate(
     setup = Setup(model_factory(model, data), data, loss, train, device)
     settings: dict[str, Any] = {
         "server": server,
-        "aggregation": Aggregation(weighting, aggregation, trim, clip_norm),
+        "aggregation": Aggregation(weighting, aggregation, trim, clip_norm, weight_cap),
         "workers": workers,
         "stacking": stacking,
         "missing": missing,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 from torch import nn
 
-from fedhpo.aggregation.server import OPTIMISERS, Aggregation, optimiser_class, optimisers, server_optimiser
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.server import OPTIMISERS, optimiser_class, optimisers, server_optimiser
+from fedhpo.aggregation.sizes import size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
@@ -31,7 +33,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import CENTRE, HoldsTrials, Round, Trials
 from fedhpo.federations.simulated_search import search_clients
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
@@ -99,6 +101,19 @@ class _Models:
         return _Shape(model.size, model.trainable_size, largest)
 
 
+class Adversary(Protocol):
+    """Some clients of a simulation that lie; `fedhpo.testing.attacks` has one."""
+
+    def announced(self, trial: int, clients: Ints, sizes: Ints) -> Ints:
+        """The rows that clients say they have, given those that they have."""
+
+    def gathering(self, trial: int, honest: Gathering, cohort: Ints) -> Gathering:
+        """A round's gathering in which hostile members' replies are replaced."""
+
+    def scores(self, honest: Scores) -> Scores:
+        """Scores in which those of hostile clients are replaced."""
+
+
 class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
 
@@ -129,6 +144,8 @@ class SimulatedFederation(HoldsTrials):
         self._pool: Pool | None = None
         self._note = ""
         self._trials = Trials(_Models(setup, stacking).first, self._aggregation)
+        #: Hostile clients, to try what training withstands; see `fedhpo.testing.attacks`.
+        self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._train_sizes = data.train.sizes
         self.train_clients = data.train_clients
@@ -194,19 +211,31 @@ class SimulatedFederation(HoldsTrials):
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
         longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
         sequence = [int(i) for i in longest_first if not missing[i]]
-        return Round(
-            work,
-            trial,
-            server_optimiser(self._server, work.server),
-            Gathering.of(
-                len(trial.weights),
-                sequence,
-                self._aggregation.start(),
-                missing,
-                self._trials.products(work),
-            ),
-            trial.clock + float((epochs * self._train_sizes[cohort]).max()),
+        gathering = Gathering.of(
+            len(trial.weights),
+            sequence,
+            self._aggregation.start(trial.memory.get(CENTRE)),
+            missing,
+            products=self._trials.products(work),
+            limits=self._limits(work.trial, cohort),
         )
+        if self.adversary is not None:
+            gathering = self.adversary.gathering(work.trial, gathering, cohort)
+        ends = trial.clock + float((epochs * self._train_sizes[cohort]).max())
+        return Round(work, trial, server_optimiser(self._server, work.server), gathering, ends)
+
+    def _limits(self, trial: int, cohort: Ints) -> tuple[Ints, Ints] | None:
+        """The rows that each member may claim; None where nobody claims more than it has."""
+        if self._aggregation.cap is None and self.adversary is None:
+            return None
+        announced = (self._announced(trial, cohort, split) for split in ("train", "validation"))
+        rows, held = (size_limits(sizes, self._aggregation.cap) for sizes in announced)
+        return rows, held
+
+    def _announced(self, trial: int, clients: Ints, split: str) -> Ints:
+        """The rows that clients say they have, before anything is asked of them."""
+        sizes = self._split_sizes(split)[clients]
+        return sizes if self.adversary is None else self.adversary.announced(trial, clients, sizes)
 
     def _member(self, one: Round, member: int) -> Member:
         trial, client = one.trial, int(one.work.cohort[member])
@@ -284,7 +313,7 @@ class SimulatedFederation(HoldsTrials):
                 reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
             else:
                 loss[i, where], accuracy[i, where] = done.value
-        return [
+        found = [
             Scores(
                 number,
                 split,
@@ -302,8 +331,17 @@ class SimulatedFederation(HoldsTrials):
             )
             for i, number in enumerate(trials)
         ]
+        if self.adversary is not None:
+            found = [self.adversary.scores(scores) for scores in found]
+        if self._aggregation.cap is None:
+            return found
+        limits = [size_limits(self._announced(n, chosen, split), self._aggregation.cap) for n in trials]
+        return [
+            replace(scores, size=np.minimum(scores.size, limit))
+            for scores, limit in zip(found, limits, strict=True)
+        ]
 
-    def _split_sizes(self, split: SplitName) -> Ints:
+    def _split_sizes(self, split: str) -> Ints:
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
         sizes: Ints = getattr(self._setup.data, split).sizes

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message
@@ -18,21 +18,15 @@ from fedhpo.core.user_code import in_words
 from fedhpo.federations.flower import messages
 from fedhpo.federations.flower.arrays import Rejected, decode, encode
 from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
-from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.federations.flower.messages import BY_SIZE, NamedArrays, Scored, Task, Trained
 from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
+from fedhpo.flower.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
 from fedhpo.flower.rules import rule_of
+from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.query import check_query_class, query_of
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
-
-TrainFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Trained]
-EvaluateFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Scored]
-#: Training labels, and how many classes there are: what a `ClientSide` rule looks at.
-LabelsFunction = Callable[[Context], tuple[NDArray[Any], int | None]]
-#: Answers a query: what was asked, the model if one came with it, the task. Returns JSON, or a pair of that
-#: and what it cost (`evaluations`, `samples`).
-QueryFunction = Callable[[Mapping[str, Any], NamedArrays, Task, Context], Any]
 
 
 def client(
@@ -47,6 +41,7 @@ def client(
     sizes: Callable[[Context], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
+    privacy: LocalPrivacy | None = None,
 ) -> ClientApp:
     """Register the answers to a tuning server with a Flower `ClientApp`; the app comes back.
 
@@ -59,14 +54,15 @@ def client(
         `fedhpo.from_clients` takes for one client), or on the part of the study's data that the node's
         `partition-id` names, on this torch device. The model is one of torch's, or boosted trees ("xgboost").
     tell_sizes
-        With these: whether the server may know how many rows the client has; otherwise only whether it has
-        any, so that every such client weighs the same.
+        Whether the server may know how many rows the client has; otherwise only whether it has any, so that
+        every such client weighs the same. Where the study's method lets each client look up its own
+        hyperparameters (FedTune) and its weights are not by size, sizes are never told.
     train, evaluate
         Or train with functions of your own: `train(arrays, task, context)` gets the model as named float32
         arrays and returns a `Trained`, `evaluate(arrays, task, context)` a `Scored`.
     sizes
-        With these: how many rows the client has, `{"train": 90, "validation": 10, "test": 0}`. Without it the
-        server takes the client to have some to train and some to validate on.
+        With these: how many rows the client has, `{"train": 90, "validation": 10, "test": 0}`: it weighs at
+        most that. Without it the server takes the client to have one of each.
     labels
         With these: the client's training labels and the number of classes, for methods that let each client
         look up its own hyperparameters. They stay here.
@@ -74,6 +70,10 @@ def client(
         Further queries that this client answers: with `study`, a list of classes that bring their own
         `answer` (see `fedhpo.protocol.query`), or functions by name, `function(asked, arrays, task,
         context)`. It answers no others, whatever a server asks.
+    privacy
+        Keep scores private: `LocalPrivacy(epsilon=1.0, total=3.0, ledger=path)`. Every evaluation and local
+        search gets exact noise, drawn here, for `epsilon`; over all runs and restarts no more than `total` is
+        spent, as the file `ledger` remembers. No other score leaves, whatever the server asks for.
 
     Examples
     --------
@@ -106,14 +106,24 @@ def client(
     elif train is None or evaluate is None:
         raise InputError("evaluate is missing: without it the server has nothing to select by")
     else:
-        party = OwnParty(train, evaluate, sizes, labels)
+        party = OwnParty(train, evaluate, sizes, labels, tell_sizes)
+    _refuse_secure_aggregation(app)
     answers |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party)
+    if privacy is not None:
+        from fedhpo.flower.private_party import PrivateParty
+
+        if queries:
+            raise InputError(
+                "queries: a client with privacy answers no queries but local searches: leave them out"
+            )
+        private = PrivateParty(party, privacy, answers)
+        party, answers = private, private.queries
 
     def hello(message: Message, context: Context) -> Message:
         return _replied(message, lambda *_: ({"answer": party.hello(context).to_dict()}, {}))
 
     def on_train(message: Message, context: Context) -> Message:
-        return _replied(message, lambda task, arrays, _: _trained(party.train(arrays, task, context)))
+        return _replied(message, lambda task, arrays, _: _trained(party, task, arrays, context))
 
     def on_evaluate(message: Message, context: Context) -> Message:
         return _replied(message, lambda task, arrays, _: (asdict(party.evaluate(arrays, task, context)), {}))
@@ -149,19 +159,6 @@ def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFun
     return {name: function(kind) for name, kind in named.items()}
 
 
-class Party(Protocol):
-    """What a client does when it is asked; a model is named arrays, or the bytes of boosted trees."""
-
-    def hello(self, context: Context) -> Hello:
-        """Who it is."""
-
-    def train(self, model: Any, task: Task, context: Context, /) -> Trained:
-        """Train a model."""
-
-    def evaluate(self, model: Any, task: Task, context: Context, /) -> Scored:
-        """Score a model."""
-
-
 @dataclass(frozen=True)
 class OwnParty:
     """A client with functions of its own."""
@@ -170,11 +167,15 @@ class OwnParty:
     scores: EvaluateFunction
     sizes: Callable[[Context], Mapping[str, int]] | None
     labels: LabelsFunction | None
+    tells: bool = True
 
     def hello(self, context: Context) -> Hello:
         """Who it is, by its node's config."""
         sizes = {"train": 1, "validation": 1} if self.sizes is None else self.sizes(context)
-        return Hello(*named(context), {split: int(sizes.get(split, 0)) for split in SPLITS}, training=OWN)
+        told = {split: int(sizes.get(split, 0)) for split in SPLITS}
+        if not self.tells:
+            told = {split: min(rows, 1) for split, rows in told.items()}
+        return Hello(*named(context), told, training=OWN)
 
     def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
         """Train by the user's function, after a rule was resolved."""
@@ -234,9 +235,30 @@ def _model(message: Message, asked: Mapping[str, Any]) -> Any:
     return messages.bytes_of(message, name, sys.maxsize)
 
 
-def _trained(trained: Trained) -> tuple[dict[str, Any], NamedArrays | bytes]:
+#: What tells how many rows a client has: an accuracy does, as a share of so many.
+_TELLS_SIZE = ("train_size", "validation_size", "samples", "accuracy_before", "accuracy_after")
+
+
+def _trained(
+    party: Party, task: Task, arrays: Any, context: Context
+) -> tuple[dict[str, Any], NamedArrays | bytes]:
+    """The facts of a reply, and the model. Of a rule, nothing leaves that only its look-up needed."""
+    trained = party.train(arrays, task, context)
     facts = {name: value for name, value in vars(trained).items() if name != "arrays" and value is not None}
+    if task.rule is not None and not (party.tells and task.weighting == BY_SIZE):
+        facts = {name: value for name, value in facts.items() if name not in _TELLS_SIZE}
     return facts, trained.arrays
+
+
+def _refuse_secure_aggregation(app: ClientApp) -> None:
+    """Flower's SecAgg+ is a mod of the client app."""
+    for mod in getattr(app, "_mods", ()):
+        if "secagg" in getattr(mod, "__name__", "").lower():
+            raise InputError(
+                "Flower's SecAgg+ cannot carry the messages of a tuning run (several models in one message, "
+                "scores beside them), and under it the server sees no single update, so that no robust rule "
+                "could work: leave the mod out"
+            )
 
 
 def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedhpo import samplers
-from fedhpo.core.errors import unknown_name
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
 from fedhpo.flower.rows import NodeRows
 from fedhpo.privacy.local import LocalPrivacy
@@ -15,6 +15,10 @@ from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Space
 
+#: Why noise that the server's seed determines is refused where clients are real.
+SIMULATED = (
+    "release = 'simulated' is for simulation: whoever knows the seed can subtract the noise; use 'exact'"
+)
 _SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (samplers.TPE, samplers.Random, samplers.GP)}
 
 
@@ -22,7 +26,8 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
     """FLoRA's query.
 
     >>> from fedhpo.space import Float
-    >>> asked = LocalSearch(Space(client={"lr": Float(0, 1)}), configs=5, privacy=LocalPrivacy(2.0))
+    >>> privacy = LocalPrivacy(2.0, release="exact")
+    >>> asked = LocalSearch(Space(client={"lr": Float(0, 1)}), configs=5, privacy=privacy)
     >>> local_search_of(asked.to_dict()) == asked
     True
     """
@@ -31,6 +36,8 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
     if privacy is not None:
         known = ("epsilon", "unit", "sensitivity", "release")
         privacy = LocalPrivacy(**{key: privacy[key] for key in known})
+        if privacy.release != "exact":
+            raise InputError(SIMULATED)
     return LocalSearch(
         space=Space.from_dict(values.pop("space")),
         sampler=sampler_of(values.pop("sampler")),

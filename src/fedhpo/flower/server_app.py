@@ -9,7 +9,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
 from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
@@ -74,7 +74,7 @@ def federation_of(
         grid,
         model,
         server=server.optimiser,
-        aggregation=Aggregation(study._weighting, server.aggregation, server.trim, server.clip_norm),
+        aggregation=study.aggregation(default=SAFE),
         **(settings | options),
     )
 

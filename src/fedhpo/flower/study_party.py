@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
+from fedhpo.aggregation.presets import SAFE
 from fedhpo.federations.flower.clients import Hello
 from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
+from fedhpo.methods import FedTune
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
@@ -41,9 +43,18 @@ class StudyParty:
         """Read when it is first needed: an app is imported in processes that need no study."""
         return self._given if isinstance(self._given, Study) else Study.load(self._given)
 
+    @property
+    def tells(self) -> bool:
+        """Whether the server may know how many rows there are.
+
+        Not where each client looks up its own hyperparameters and no weight needs a size.
+        """
+        needed = self._study.aggregation(default=SAFE).by_size or not isinstance(self._study.method, FedTune)
+        return self._tells and needed
+
     @cached_property
     def _rows(self) -> NodeRows:
-        return NodeRows(self._study.load_data, self._data, self._tells)
+        return NodeRows(self._study.load_data, self._data, self.tells)
 
     @cached_property
     def _party(self) -> TorchParty | TreesParty:

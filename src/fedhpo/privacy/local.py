@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,9 @@ class LocalPrivacy:
       moves a loss by less (because training is private or stable by itself) states so by `sensitivity`; the
       claim is the user's, and is written down as such.
 
+    At a real client (`fedhpo.flower.client(..., privacy=...)`) `total` is what it spends over all runs, and
+    `ledger` the file that remembers it: see `fedhpo.privacy.spending`. Noise is always exact there.
+
     `release = "simulated"` draws noise from the run's seeded generator: repeatable, and no protection for
     real people; "exact" draws by OpenDP on a grid, and needs `fedhpo[privacy]`. A party's size, whether it
     answers at all, and the trained model and its scores are not covered.
@@ -40,9 +44,13 @@ class LocalPrivacy:
     unit: Literal["record", "party"] = "party"
     sensitivity: float = 1.0
     release: Literal["simulated", "exact"] = "simulated"
+    total: float | None = None
+    ledger: str | Path | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if (self.total is None) != (self.ledger is None):
+            raise InputError("total and ledger go together: what may be spent over all runs, and its file")
         if not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
         if self.unit not in ("record", "party"):
@@ -53,6 +61,8 @@ class LocalPrivacy:
             raise InputError(
                 f"sensitivity = {self.sensitivity:g} needs unit = 'record': a party can move its loss by 1"
             )
+        if self.total is not None and not self.total >= self.epsilon:
+            raise InputError(f"total must be at least epsilon ({self.epsilon:g}), not {self.total!r}")
         if self.release not in ("simulated", "exact"):
             raise unknown_name("release", self.release, ["simulated", "exact"])
 

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.federation import Floats, Ints, Scores
+from fedhpo.protocol.middle import middle_and_error
 
+#: How scores are put together over clients.
+OVER = ("mean", "tail", "worst", "median", "trimmed")
 #: The mean over classes of the share of a class' rows that is predicted correctly.
 BALANCED = "balanced_accuracy"
 #: Metrics, and whether more of it is better.
@@ -51,9 +54,10 @@ class Objective:
     classes' accuracies), which learners have: see `fedhpo.LearnerFederation`.
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
-    models that must serve everybody; or "worst": the one client that is worst off. `weighting` is "size" (a
-    client counts by its number of rows) or "uniform". `direction` follows from the metric; if it is
-    given ("maximize", "minimize"), it is checked.
+    models that must serve everybody; or "worst": the one client that is worst off. Where some clients may
+    lie, "median", or "trimmed": the mean without the share `trim` of clients at either end; in both every
+    client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
+    "uniform". `direction` follows from the metric; if given, it is checked.
 
     >>> Objective("error").maximise
     False
@@ -64,6 +68,7 @@ class Objective:
     tail: float = 0.1
     weighting: str = "size"
     direction: str | None = None
+    trim: float = 0.25
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -72,12 +77,19 @@ class Objective:
         natural = "maximize" if self.maximise else "minimize"
         if self.direction not in (None, natural):
             raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
-        if self.over not in ("mean", "tail", "worst"):
-            raise unknown_name("objective over clients", self.over, ["mean", "tail", "worst"])
+        if self.over not in OVER:
+            raise unknown_name("objective over clients", self.over, OVER)
+        if not 0 <= self.trim < 0.5:
+            raise InputError(f"trim must be a share in [0, 0.5), not {self.trim!r}")
         if not 0 < self.tail <= 1:
             raise InputError(f"tail must be a share in (0, 1], not {self.tail!r}")
         if self.weighting not in ("size", "uniform"):
             raise unknown_name("weighting", self.weighting, ["size", "uniform"])
+
+    @property
+    def robust(self) -> bool:
+        """Whether a few clients that lie cannot move it far."""
+        return self.over in ("median", "trimmed")
 
     @property
     def maximise(self) -> bool:
@@ -97,8 +109,11 @@ class Objective:
         values, weights = self._counted(scores)
         if not len(values):
             return Score(math.nan, math.nan, 0, round, math.inf)
-        chosen = self._chosen(values, weights)
-        mean, error = mean_and_error(values[chosen], weights[chosen])
+        if self.robust:
+            mean, error = middle_and_error(values, self.over, self.trim)
+        else:
+            chosen = self._chosen(values, weights)
+            mean, error = mean_and_error(values[chosen], weights[chosen])
         drawn = 1 - min(1.0, len(values) / max(population, 1))  # all of them: no error of drawing
         rank = -mean if self.maximise else mean
         return Score(
@@ -129,7 +144,8 @@ class Objective:
             "over": self.over,
             "weighting": self.weighting,
         }
-        return facts | ({"tail": self.tail} if self.over == "tail" else {})
+        own = {"tail": self.tail} if self.over == "tail" else {}
+        return facts | own | ({"trim": self.trim} if self.over == "trimmed" else {})
 
 
 def objective_of(scoring: str | None) -> Objective:
@@ -166,7 +182,7 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     objective the gain is the difference of the two tails, and its error is not known (NaN).
     The same holds for "worst".
     """
-    if objective.over != "mean":
+    if objective.over in ("tail", "worst"):
         first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))
         return second - first, math.nan, len(better.clients)
     _, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)
@@ -175,6 +191,9 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     known = np.isfinite(difference) & (sizes > 0)
     if not known.any():
         return math.nan, math.nan, 0
+    if objective.robust:
+        gain, error = middle_and_error(difference[known], objective.over, objective.trim)
+        return (gain if objective.maximise else -gain), error, int(known.sum())
     weights = sizes[known].astype(np.float64) if objective.weighting == "size" else np.ones(known.sum())
     gain, error = mean_and_error(difference[known], weights)
     return (gain if objective.maximise else -gain), error, int(known.sum())

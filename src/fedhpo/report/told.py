@@ -170,7 +170,9 @@ class Told:
 
 
 def _objective(told: Mapping[str, Any]) -> Objective:
-    return Objective(told["metric"], told["over"], told.get("tail", 0.1), told["weighting"])
+    return Objective(
+        told["metric"], told["over"], told.get("tail", 0.1), told["weighting"], trim=told.get("trim", 0.25)
+    )
 
 
 def _mean(values: Floats, sizes: Ints) -> float | None:

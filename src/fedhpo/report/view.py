@@ -16,10 +16,12 @@ from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
 from fedhpo.protocol.federation import Floats, Ints
-from fedhpo.protocol.objective import BALANCED
+from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.report.agreement import Agreement, agreements
 from fedhpo.report.incumbents import Incumbent, incumbents_of
 from fedhpo.report.told import Curve, Told
 from fedhpo.run import Run, open_read
+from fedhpo.run.codec import unpack
 from fedhpo.run.run import RECORD, RESULT
 from fedhpo.tuning.verdict import verdict_of
 
@@ -47,6 +49,8 @@ class RunView:
     answered: Mapping[str, int] | None = None
     #: By trial, the clients and their scores at its last evaluation.
     clients: Mapping[int, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
+    #: How each client's scores go with the others'; empty where no single client's are known.
+    agreements: Sequence[Agreement] = field(default=(), repr=False)
 
     @property
     def metric(self) -> str:
@@ -151,7 +155,7 @@ def load_view(path: Path) -> RunView:
     with open_read(path) as run:
         told = Told(run.study["objective"])
         told.read(run.record)
-        return view_of(run, told)
+        return replace(view_of(run, told), agreements=_agreements(run))
 
 
 def refuse_links(path: Path) -> None:
@@ -178,6 +182,16 @@ def view_of(run: Run, told: Told) -> RunView:
         dict(told.clients),
     )
     return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view, told))
+
+
+def _agreements(run: Run) -> list[Agreement]:
+    """How each client's scores go with the others', from the evaluations on validation data."""
+    if (run.study.get("evaluation") or {}).get("privacy") is not None:
+        return []
+    objective = Objective(run.study["objective"]["metric"])
+    events = (event for event in run.record.events() if event.kind == "evaluate")
+    found = (scores for event in events for scores in unpack(event.result or b""))
+    return agreements((scores for scores in found if scores.split == "validation"), objective)
 
 
 def _when_stopped(run: Run) -> dict[str, Any] | None:

@@ -68,10 +68,36 @@ class Server(Section):
 
     optimiser: str = Field("fedavg", description="server optimiser, or `package.module:Name`")
     weighting: Literal["size", "uniform"] = Field("size", description="a client's weight: its rows, or 1")
-    aggregation: Literal["mean", "median", "trimmed_mean"] = Field(
-        "mean", description="mean, or a rule that a few hostile clients cannot move far"
+    aggregation: (
+        Literal[
+            "mean",
+            "median",
+            "trimmed_mean",
+            "norm_clipping",
+            "centred_clipping",
+            "multi_krum",
+            "nnm",
+            "direction_filter",
+            "safe",
+            "strict",
+        ]
+        | None
+    ) = Field(
+        None,
+        description="a rule, or a preset that some hostile clients cannot overturn; `mean` in a simulation "
+        "and `safe` over Flower if left out",
     )
-    trim: float = Field(0.1, ge=0, lt=0.5, description="share that `trimmed_mean` leaves out at either end")
+    trim: float = Field(
+        0.1,
+        ge=0,
+        lt=0.5,
+        description="share of hostile clients that a rule guards against; a preset has its own",
+    )
+    weight_cap: float | None = Field(
+        None,
+        ge=1,
+        description="the most that a client weighs, in median sizes of its cohort; 2 over Flower if left out",
+    )
     clip_norm: float | None = Field(None, gt=0, description="longest update; longer ones are shortened")
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.presets import PRESETS
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import call_own
 from fedhpo.methods import FedTune, RandomSearch, Tuner
@@ -300,19 +302,33 @@ class Study:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
             if is_learner(self.file.model):
                 return learner_federation(self.file.model, data, workers)
+            how = self.aggregation(default=Aggregation())
             return simulate(
                 self._model(data),
                 data,
                 server=server.optimiser,
-                weighting=self._weighting,
-                aggregation=server.aggregation,
-                trim=server.trim,
-                clip_norm=server.clip_norm,
+                weighting=how.weighting,
+                aggregation=how.rule,
+                trim=how.trim,
+                clip_norm=how.clip_norm,
+                weight_cap=how.weight_cap,
                 workers=workers,
                 ray=ray,
             )
         except InputError as error:
             raise self._error("", error) from error
+
+    def aggregation(self, default: Aggregation) -> Aggregation:
+        """How updates are put together: as the file says, `default` where it names no rule.
+
+        Other keys of the section go before what a preset, or the default, says of them.
+        """
+        server = self.file.server
+        start = default if server.aggregation is None else PRESETS.get(server.aggregation)
+        if start is None:
+            start = Aggregation(rule=str(server.aggregation))
+        keys = server.model_fields_set & {"trim", "clip_norm", "weight_cap"}
+        return replace(start, weighting=self._weighting, **{key: getattr(server, key) for key in keys})
 
     @property
     def _weighting(self) -> str:

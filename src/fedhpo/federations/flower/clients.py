@@ -1,13 +1,18 @@
 """Who the clients are: nodes say hello, and are numbered in an order that the next run finds again.
 
-By partition id, which then is the client's number; else by the `name` of the node's config; else by node
-id, which Flower draws anew for every run. The clients of a run are those that were there when it began. One
-whose node has gone is missing until a node with its partition id or name comes back.
+By partition id, which then is the client's number, or by the `name` of the node's config. Where some have
+the one and some the other, those that have only a name come after the others, in the order of their names. A
+node that has neither is left out, unless most are so: then all are ordered by node id, which Flower draws
+anew for every run. A node whose samples or training are unlike those of most others is left out too.
+
+The clients of a run are those that were there when it began. One whose node has gone is missing until a node
+with its partition id or name comes back.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +31,8 @@ MOST_CLIENTS = 1 << 20
 #: What a client's training understands: `fedhpo.engine.hyperparameters.Local`, those of
 #: `fedhpo.learners.boosted`, or whatever it likes.
 SGD, TREES, OWN = TRAININGS = "sgd", "trees", "own"
+#: What clients are known by.
+PARTITION, NAME, NODE, EITHER = "partition", "name", "node", "partition or name"
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,30 @@ def _whole(name: str, value: Any, most: int) -> int | None:
     return value
 
 
+def deviating(said: Mapping[int, Hello]) -> dict[int, str]:
+    """The nodes whose samples or training are unlike those of most others, and why; ties are left alone.
+
+    >>> shapes = {1: (6,), 2: (6,), 3: (9,)}
+    >>> deviating({node: Hello(node, shape=shape) for node, shape in shapes.items()})
+    {3: 'node 3 (partition 3) is left out: its shape is (9,), that of most others (6,)'}
+    """
+    found: dict[int, str] = {}
+    for what in ("shape", "classes", "training"):
+        values = {node: getattr(hello, what) for node, hello in said.items() if node not in found}
+        counts = Counter(value for value in values.values() if value is not None).most_common(2)
+        if len(counts) < 2 or counts[0][1] == counts[1][1]:
+            continue
+        for node, value in values.items():
+            if value not in (None, counts[0][0]):
+                hello = said[node]
+                known = f"name {hello.name}" if hello.partition is None else f"partition {hello.partition}"
+                found[node] = (
+                    f"node {node} ({known}) is left out: its {what} is {value}, that of most others "
+                    f"{counts[0][0]}"
+                )
+    return found
+
+
 class Clients:
     """The clients of a run by their numbers, and the node of each that is there now."""
 
@@ -83,37 +114,47 @@ class Clients:
         self.hellos: dict[int, Hello] = {}
         self.nodes: dict[int, int] = {}
         self._keys: dict[str, int] = {}
+        self._next = 0
 
     def settle(self, said: Mapping[int, Hello]) -> list[str]:
         """Number the clients, once, after what the nodes said; returns why some were left out."""
-        if all(hello.partition is not None for hello in said.values()):
-            self.by = "partition"
-        elif all(hello.name is not None for hello in said.values()):
-            self.by = "name"
-        else:
-            self.by = "node"
+        left_out = deviating(said)
+        said = {node: hello for node, hello in said.items() if node not in left_out}
+        nameless = [node for node, hello in said.items() if hello.partition is None and hello.name is None]
+        if said and 2 * len(nameless) > len(said):
+            self.by = NODE
             warnings.warn(
-                "not every node has a partition-id or a name in its config: clients are ordered by node id, "
-                "which changes with every run, so that runs do not repeat and cannot be resumed",
+                "most nodes have neither a partition-id nor a name in their config: clients are ordered by "
+                "node id, which changes with every run, so that runs do not repeat and cannot be resumed",
                 stacklevel=3,
             )
+        elif all(hello.partition is not None for hello in said.values()):
+            self.by = PARTITION
+        elif all(hello.name is not None for hello in said.values()):
+            self.by = NAME
+        else:
+            self.by = EITHER
         order = sorted(said, key=lambda node: (self._order(said[node]), node))
-        return [why for node in order if (why := self.admit(node, said[node], new=True))]
+        self._next = max((h.partition + 1 for h in said.values() if h.partition is not None), default=0)
+        refused = [why for node in order if (why := self.admit(node, said[node], new=True))]
+        return [*left_out.values(), *refused]
 
     def admit(self, node: int, hello: Hello, *, new: bool = False) -> str:
         """Let a node be its client; returns why it cannot be, or nothing."""
-        if self.by in ("partition", "name") and getattr(hello, self.by) is None:
-            return f"node {node} has no {self.by} in its config, as the others have"
-        key = str(node if self.by == "node" else getattr(hello, self.by))
+        key = self._key(node, hello)
+        if key is None:
+            return (
+                f"node {node} has no {self.by} in its config, as the others have: start it with "
+                "--node-config 'name=\"...\"' or partition-id=..."
+            )
         if not new and key not in self._keys:
-            return f"node {node} ({self.by} {key}) was not there when the run began"
+            return f"node {node} ({self._kind(hello)} {key}) was not there when the run began"
         if new and key not in self._keys:
-            number = hello.partition if self.by == "partition" else len(self._keys)
-            assert number is not None
+            number = self._number(hello)
             self._keys[key], self.hellos[number] = number, hello
         number = self._keys[key]
         if self.nodes.get(number, node) != node:
-            return f"node {node} says that it is {self.by} {key}, as node {self.nodes[number]} does"
+            return f"node {node} says that it is {self._kind(hello)} {key}, as node {self.nodes[number]} does"
         self.nodes[number] = node
         return ""
 
@@ -121,8 +162,36 @@ class Clients:
         """Only these nodes are there now."""
         self.nodes = {number: node for number, node in self.nodes.items() if node in present}
 
+    def _kind(self, hello: Hello) -> str:
+        """What a node is known by."""
+        if self.by != EITHER:
+            return self.by
+        return NAME if hello.partition is None else PARTITION
+
+    def _key(self, node: int, hello: Hello) -> str | None:
+        """What a client is found again by; None where its node does not say."""
+        if self.by == NODE:
+            return str(node)
+        found = getattr(hello, self._kind(hello))
+        if found is None:
+            return None
+        return str(found) if self.by != EITHER else f"{self._kind(hello)} {found}"
+
+    def _number(self, hello: Hello) -> int:
+        """The number of a client that is new."""
+        if self._kind(hello) == PARTITION and hello.partition is not None:
+            return hello.partition
+        if self.by != EITHER:
+            return len(self._keys)
+        self._next += 1
+        return self._next - 1
+
     def _order(self, hello: Hello) -> Any:
-        return None if self.by == "node" else getattr(hello, self.by)
+        if self.by == NODE:
+            return ()
+        if self.by == EITHER:
+            return hello.partition is None, hello.partition or 0, hello.name or ""
+        return (getattr(hello, self.by),)
 
     def holders(self, split: SplitName) -> Ints:
         """The clients that hold rows of a split, in ascending order."""

@@ -11,7 +11,9 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from torch import nn
 
-from fedhpo.aggregation.server import Aggregation, optimiser_class, server_optimiser
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.presets import SAFE
+from fedhpo.aggregation.server import optimiser_class, server_optimiser
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
@@ -28,7 +30,7 @@ from fedhpo.federations.flower.mailbox import ArraysParcel, Item
 from fedhpo.federations.flower.messages import Task
 from fedhpo.federations.flower.models import Arrays, TorchModel
 from fedhpo.federations.flower.replies import read_trained
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import CENTRE, HoldsTrials, Round, Trials
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
@@ -45,7 +47,8 @@ class FlowerFederation(HoldsTrials, GridFederation):
         A name from `fedhpo.models`, a callable that builds a `torch.nn.Module`, a module, or, for models that
         are none of torch's, `Arrays(function)`.
     server, aggregation
-        The server optimiser, and how updates are put together; see `fedhpo.simulate`.
+        The server optimiser, and how updates are put together; see `fedhpo.simulate`. Here it is a rule that
+        a quarter of hostile clients does not overturn (`fedhpo.aggregation.presets.SAFE`) if left out.
     settings
         How clients are waited for and checked: see `GridFederation`.
     """
@@ -61,7 +64,9 @@ class FlowerFederation(HoldsTrials, GridFederation):
     ) -> None:
         optimiser_class(server)  # an unknown name is an error here, not in the first round
         self._server = server
-        self._aggregation = aggregation or Aggregation()
+        self._aggregation = aggregation or SAFE
+        if self._aggregation.cap is not None:
+            settings = {"weight_cap": self._aggregation.cap} | settings
         super().__init__(grid, **settings)
         self._model = self._server_model(model)
         self._trials = Trials(self._model.first, self._aggregation)
@@ -119,9 +124,10 @@ class FlowerFederation(HoldsTrials, GridFederation):
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
-            self._aggregation.start(),
+            self._aggregation.start(trial.memory.get(CENTRE)),
             np.zeros(len(sizes), np.bool_),
-            self._trials.products(work),
+            products=self._trials.products(work),
+            limits=(self._limits(work.cohort, "train"), self._limits(work.cohort, "validation")),
         )
         return Round(work, trial, server_optimiser(self._server, work.server), gathering)
 
@@ -141,10 +147,13 @@ class FlowerFederation(HoldsTrials, GridFederation):
             work.client.to_dict() if isinstance(work.client, ClientSide) else None,
             work.scores,
             (trial.seed, trial.calls),
+            weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
         )
 
         def read(reply: Any, message: Message) -> Any:
-            result, after = read_trained(reply, message, work.trial, parcel.layout, self._most_rows)
+            result, after = read_trained(
+                reply, message, work.trial, parcel.layout, self._most_rows, by_rule=work.by_rule
+            )
             return result, after - trial.weights
 
         def done(status: Status, why: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from fedhpo.aggregation.sizes import WEIGHT_CAP, size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.flower import messages
@@ -33,6 +34,7 @@ from fedhpo.protocol.federation import (
     Status,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import query_seed
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
@@ -61,7 +63,10 @@ class GridFederation(Federation):
         Models that one message may hold, in bytes: with more, tasks travel in several, one after the other. A
         message holds at least one model.
     most_rows
-        The most rows that a client may say it has: it cannot weigh more than that.
+        The most rows that a client may say it has; one that says more is left out.
+    weight_cap
+        How much a client weighs at most, in training and in scores, as a multiple of the median of what the
+        clients that are asked with it said when they came. It never weighs more than it said itself.
     clients_file
         Where the clients of the run are kept, so that it has the same ones when it is started again.
     repeatable
@@ -80,6 +85,7 @@ class GridFederation(Federation):
         quorum: int = 1,
         message_bytes: int = 1 << 26,
         most_rows: int = 1_000_000,
+        weight_cap: float = WEIGHT_CAP,
         clients_file: str | Path | None = None,
         repeatable: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -95,9 +101,11 @@ class GridFederation(Federation):
             if not value > 0 or (name in whole and int(value) != value):
                 kind = "a whole number of at least 1" if name in whole else "a positive number of seconds"
                 raise InputError(f"{name} must be {kind}, not {value!r}")
+        if not weight_cap >= 1:
+            raise InputError(f"weight_cap must be at least 1 (the median size), not {weight_cap!r}")
         if retries < 0:
             raise InputError(f"retries must be at least 0, not {retries!r}")
-        self._quorum, self._most_rows = quorum, most_rows
+        self._quorum, self._most_rows, self._weight_cap = quorum, most_rows, weight_cap
         self._post = Post(
             grid, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
         )
@@ -142,6 +150,11 @@ class GridFederation(Federation):
             sizes.append(hello.sizes["train"])
         return sizes
 
+    def _limits(self, clients: Sequence[int], split: SplitName) -> Ints:
+        """The rows of a split that each of these clients may claim: see `weight_cap`."""
+        announced = [self._clients.hellos[int(client)].sizes.get(split, 0) for client in clients]
+        return size_limits(announced, self._weight_cap)
+
     # Scores and queries
 
     def evaluate(
@@ -170,23 +183,26 @@ class GridFederation(Federation):
             for number, (parcel, _, _) in zip(trials, asked, strict=True)
         ]
         self._nodes.look()
+        limits = self._limits(chosen, split)
         waiting = {(scores.trial, place) for scores in found for place in range(count)}
         for scores, (parcel, task, _) in zip(found, asked, strict=True):
             for place, client in enumerate(chosen):
                 scored = replace(task, client=client, split=split)
-                self._post.add(self._scoring(scores, scored, parcel, place, waiting))
+                self._post.add(self._scoring(scores, scored, parcel, place, waiting, int(limits[place])))
         while waiting:
             self._post.collect()
         return [replace(scores, reasons=dict(sorted(scores.reasons.items()))) for scores in found]
 
-    def _scoring(self, scores: Scores, task: Task, parcel: Parcel, place: int, waiting: set[Any]) -> Item:
+    def _scoring(
+        self, scores: Scores, task: Task, parcel: Parcel, place: int, waiting: set[Any], most: int
+    ) -> Item:
         reasons: Any = scores.reasons
 
         def done(status: Status, why: str, value: Any) -> None:
             waiting.discard((scores.trial, place))
             scores.status[place] = status
             if status == Status.OK:
-                scores.size[place], scores.loss[place] = value.size, value.loss
+                scores.size[place], scores.loss[place] = min(value.size, most), value.loss
                 scores.accuracy[place] = value.accuracy
             else:
                 reasons[place] = why
@@ -202,6 +218,11 @@ class GridFederation(Federation):
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
         """Ask clients to do work that is not a round; a query with a `trial` is sent with its model."""
+        if isinstance(task, LocalSearch) and task.privacy is not None and task.privacy.release != "exact":
+            raise InputError(
+                "privacy.release = 'simulated' is for simulation: over Flower, where clients are real, noise "
+                "must be 'exact'"
+            )
         number = getattr(task, "trial", None)
         if isinstance(task, FineTune):
             self._check_fine_tune(task)
@@ -215,8 +236,9 @@ class GridFederation(Federation):
         chosen = self._known(clients)
         self._nodes.look()
         answers: dict[int, Answer] = {}
-        for client in chosen:
-            self._post.add(self._asking(task, client, asked, parcel, cost, answers))
+        limits = self._limits(chosen, getattr(task, "split", "train"))
+        for client, most in zip(chosen, limits.tolist(), strict=True):
+            self._post.add(self._asking(task, client, asked, parcel, cost, answers, most))
         while len(answers) < len(set(chosen)):
             self._post.collect()
         return [answers[client] for client in chosen]
@@ -229,9 +251,12 @@ class GridFederation(Federation):
         parcel: Parcel | None,
         cost: Cost,
         answers: dict[int, Answer],
+        most: int,
     ) -> Item:
         def done(status: Status, why: str, value: Any) -> None:
             content, spent = value if status == Status.OK else (None, Cost())
+            if isinstance(content, dict) and isinstance(content.get("size"), int):
+                content = content | {"size": min(content["size"], most)}
             if status == Status.OK:
                 # Scores come back as numbers, whose text may be longer on one day than on another.
                 up = 2 * _SCORE_BYTES if isinstance(task, FineTune) else len(canonical(content))

@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedhpo.aggregation.server import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.federations.flower import messages
 from fedhpo.federations.flower.bagging import BAGGING, Tree, join, read_trees
@@ -150,10 +150,12 @@ class FlowerLearnerFederation(GridFederation):
         assert isinstance(work.client, Mapping)
         task = Task(work.trial, client, 0, trial.model, work.client, seed=(trial.seed,))
         rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
+        limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
         def read(reply: Any, message: Message) -> _Reply:
             most = self._post.message_bytes
             rows, held, raw = read_boosted(reply, message, work.trial, self._most_rows, most)
+            rows, held = min(rows, limits[0]), min(held, limits[1])
             trees = read_trees(raw, self._features, self._classes, rounds)
             return _Reply(Status.OK, "", rows, held, len(raw), trees)
 

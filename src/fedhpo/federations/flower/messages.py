@@ -34,6 +34,8 @@ from fedhpo.federations.flower.arrays import Rejected
 FORMAT = 1
 RECORD, FIELD, BYTES = "fedhpo", "json", "bytes"
 TRAIN, EVALUATE, QUERY, HELLO = "train", "evaluate", "query", "hello"
+#: A client's update weighs by its rows; by any other word, its rows do not matter.
+BY_SIZE, UNIFORM = "size", "uniform"
 #: The failure of a client whose training diverged, in the words that methods know.
 DIVERGED = "update is not finite"
 #: The longest JSON that a reply may hold; the answer to a query may be long.
@@ -49,7 +51,8 @@ class Task:
     `trial` is -1 in a query that is about none. `config` are client hyperparameters, `model` those of the
     model's shape; with a `rule` the client finds its `config` itself. `seed` is for the client's random
     numbers: the same task has the same one. `scores` says whether to score the model "before" and "after",
-    on the rows of `split`.
+    on the rows of `split`. `weighting` says, with a rule, whether the client's number of rows matters: where
+    it does not, the reply leaves out sizes and accuracies.
     """
 
     trial: int
@@ -61,6 +64,7 @@ class Task:
     scores: tuple[str, ...] = ()
     seed: tuple[int, ...] = ()
     split: str = "validation"
+    weighting: str = BY_SIZE
 
     def to_dict(self) -> dict[str, Any]:
         """The task as it travels, but for the client's number, which its message holds.
@@ -69,7 +73,9 @@ class Task:
         {'trial': 0, 'round': 0, 'model': {}, 'config': {'lr': 0.1}, 'scores': ['before'], 'seed': [7, 0], \
 'split': 'validation'}
         """
-        how = {"config": dict(self.config)} if self.rule is None else {"rule": dict(self.rule)}
+        how: dict[str, Any] = {"config": dict(self.config)}
+        if self.rule is not None:
+            how = {"rule": dict(self.rule), "weighting": self.weighting}
         return {
             "trial": self.trial,
             "round": self.round,
@@ -83,7 +89,7 @@ class Task:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], client: int) -> Task:
         """What `to_dict` wrote."""
-        values = {name: given[name] for name in ("round", "model", "split") if name in given}
+        values = {name: given[name] for name in ("round", "model", "split", "weighting") if name in given}
         return cls(
             given.get("trial", -1),
             client=client,

@@ -52,6 +52,7 @@ class Nodes:
             self._clients = Clients()
             for why in self._clients.settle({n: said for n, said in self._said.items() if said is not None}):
                 self._post.note("nodes left out", why)
+                warnings.warn(why, stacklevel=2)
             if file is not None:
                 self._clients.save(file)
         return self._clients

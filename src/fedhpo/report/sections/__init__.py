@@ -20,6 +20,7 @@ from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
 from fedhpo.report.sections.hyperparameters import hyperparameters
 from fedhpo.report.sections.importance import across, importance
+from fedhpo.report.sections.outliers import outliers
 from fedhpo.report.sections.own import own
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
@@ -44,6 +45,7 @@ SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = 
     personal,
     trials,
     failures,
+    outliers,
     cost,
     privacy,
     process,

@@ -1,0 +1,149 @@
+"""How clients' updates are put together: a rule, how clients weigh, and what bounds a single one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedhpo.aggregation.centred_clipping import centred_clipping
+from fedhpo.aggregation.direction_filter import direction_filter
+from fedhpo.aggregation.held import Updates, hostile_count
+from fedhpo.aggregation.mean import StreamedMean
+from fedhpo.aggregation.median import median
+from fedhpo.aggregation.multi_krum import multi_krum
+from fedhpo.aggregation.nearest_neighbour_mixing import mixed
+from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
+from fedhpo.aggregation.sizes import WEIGHT_CAP
+from fedhpo.aggregation.trimmed_mean import trimmed_mean
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.settings import check_settings
+from fedhpo.core.vectors import Vector
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """How clients' updates are put together.
+
+    `weighting` is "size" (training rows, as in FedAvg) or "uniform". `rule` is "mean", which needs memory for
+    one update, or one that a few hostile clients cannot move far, which holds all updates of a round:
+
+    - "median" and "trimmed_mean", by coordinate (Yin et al., 2018);
+    - "norm_clipping": the mean of updates shortened to the median of their norms (Sun et al., 2019);
+    - "centred_clipping", around the step of the round before (Karimireddy et al., 2021), with the radius
+      `clip_norm`;
+    - "multi_krum" (Blanchard et al., 2017);
+    - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
+    - "direction_filter": the mean of the updates that agree most with where most go; ours.
+
+    `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
+    of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
+
+    `clip_norm` shortens every update to at most that Euclidean norm first. `weight_cap` is how much a client
+    may weigh, as a multiple of the cohort's median size; clipping bounds weights even if it is left out.
+    """
+
+    weighting: str = "size"
+    rule: str = "mean"
+    trim: float = 0.1
+    clip_norm: float | None = None
+    weight_cap: float | None = None
+
+    RULES: ClassVar[tuple[str, ...]] = (
+        "mean",
+        "median",
+        "trimmed_mean",
+        "norm_clipping",
+        "centred_clipping",
+        "multi_krum",
+        "nnm",
+        "direction_filter",
+    )
+    WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.weighting not in self.WEIGHTINGS:
+            raise unknown_name("weighting", self.weighting, self.WEIGHTINGS)
+        if self.rule not in self.RULES:
+            raise unknown_name("aggregation rule", self.rule, self.RULES)
+        if not 0 <= self.trim < 0.5:
+            raise InputError(f"trim must lie in [0, 0.5), not {self.trim!r}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise InputError(f"clip_norm must be positive, not {self.clip_norm!r}")
+        if self.weight_cap is not None and not self.weight_cap >= 1:
+            raise InputError(f"weight_cap must be at least 1 (the median size), not {self.weight_cap!r}")
+
+    @property
+    def by_size(self) -> bool:
+        """Whether a client's number of rows matters.
+
+        >>> Aggregation().by_size, Aggregation(rule="median").by_size, Aggregation("uniform").by_size
+        (True, False, False)
+        """
+        return self.weighting == "size" and self.rule in ("mean", "norm_clipping")
+
+    @property
+    def cap(self) -> float | None:
+        """How many median sizes of its cohort a client weighs at most; None if nothing bounds it.
+
+        >>> Aggregation().cap, Aggregation(clip_norm=1.0).cap, Aggregation(weight_cap=3.0).cap
+        (None, 2.0, 3.0)
+        """
+        clips = self.clip_norm is not None or self.rule == "norm_clipping"
+        return WEIGHT_CAP if self.weight_cap is None and clips else self.weight_cap
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the rule needs the step of the round before."""
+        return self.rule == "centred_clipping"
+
+    def start(self, centre: Vector | None = None) -> Aggregate:
+        """An aggregate of nothing yet; `centre` is the step of the round before, if the rule needs it."""
+        return Aggregate(self, centre)
+
+
+class Aggregate:
+    """Updates added one by one, in an order that the caller keeps fixed; then their `mean`."""
+
+    def __init__(self, how: Aggregation, centre: Vector | None = None) -> None:
+        self._how, self._centre = how, centre
+        self._streamed = StreamedMean()
+        self._kept: list[Vector] = []
+        self._weights: list[float] = []
+
+    def add(self, update: Vector, size: int) -> None:
+        """Add a client's update; the array is not kept."""
+        how = self._how
+        weight = float(size) if how.weighting == "size" else 1.0
+        clips = how.clip_norm is not None and not how.remembers
+        scale = clip_scale(update, how.clip_norm) if clips and how.clip_norm is not None else 1.0
+        if how.rule == "mean":
+            self._streamed.add(update, weight, scale)
+        else:
+            self._kept.append(np.float32(scale) * update)
+            self._weights.append(weight)
+
+    def mean(self) -> Vector:
+        """The updates put together."""
+        if self._how.rule == "mean":
+            return self._streamed.value()
+        if not self._kept:
+            raise InputError("no update to put together")
+        return self._by_rule(np.stack(self._kept))
+
+    def _by_rule(self, updates: Updates) -> Vector:
+        how = self._how
+        hostile = hostile_count(how.trim, len(updates))
+        if how.rule == "median":
+            return median(updates)
+        if how.rule == "norm_clipping":
+            return norm_clipping(updates, self._weights)
+        if how.rule == "centred_clipping":
+            return centred_clipping(updates, self._centre, how.clip_norm)
+        if how.rule == "multi_krum":
+            return multi_krum(updates, hostile)
+        if how.rule == "direction_filter":
+            return direction_filter(updates, hostile)
+        return trimmed_mean(mixed(updates, hostile) if how.rule == "nnm" else updates, hostile)

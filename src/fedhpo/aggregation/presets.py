@@ -1,0 +1,15 @@
+"""Aggregations by name, chosen from what `benchmarks/hostile.py` measured: see docs/robust.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.sizes import WEIGHT_CAP
+
+#: Withstands a quarter of hostile clients, at nearly no cost where there are none: the default over Flower.
+SAFE = Aggregation(rule="direction_filter", trim=0.25, weight_cap=WEIGHT_CAP)
+#: Withstands up to two fifths of crude attackers, at some cost where there are none.
+STRICT = Aggregation(rule="direction_filter", trim=0.4, weight_cap=WEIGHT_CAP)
+
+PRESETS: Mapping[str, Aggregation] = {"safe": SAFE, "strict": STRICT}
