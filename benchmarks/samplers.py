@@ -6,8 +6,8 @@
 Noise is normal, its standard deviation a multiple of the function's own over its space; nobody is told its
 size. Each line gives the quartiles, over seeds, of the noiseless value of the recommended config minus the
 function's minimum. A sampler that recommends does so by its model, the others by the best value seen.
-`optuna-tpe` is Optuna's default TPE, `optuna-tpe-multivariate` its multivariate one, `optuna-gp` its
-GPSampler, told under noise that values are not exact.
+`optuna-tpe` is Optuna's default TPE, `optuna-tpe-univariate` its univariate one, `optuna-gp` its GPSampler,
+told under noise that values are not exact.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ SAMPLERS: dict[str, Callable[[float], Sampler]] = {
     "gp": lambda noise: GP(),
     "gp-noisy-ei": lambda noise: GP(acquisition="noisy-ei"),
     "optuna-tpe": lambda noise: OptunaSampler("TPESampler"),
-    "optuna-tpe-multivariate": lambda noise: OptunaSampler("TPESampler", {"multivariate": True}),
+    "optuna-tpe-univariate": lambda noise: OptunaSampler("TPESampler", {"multivariate": False}),
     "optuna-gp": lambda noise: OptunaSampler("GPSampler", {"deterministic_objective": noise == 0}),
 }
 

@@ -198,3 +198,20 @@ def test_the_command(toy, tmp_path, monkeypatch, capsys):
     assert "STUDY or --table" in capsys.readouterr().err
     assert main(["compare", "--table", "nowhere"]) == 2
     assert "unknown table 'nowhere'" in capsys.readouterr().err
+
+
+def test_every_setting_of_an_evaluation_can_be_given():
+    from fedhpo.cli import parser
+    from fedhpo.cli.compare import adjusted
+    from fedhpo.research.tables import load_table
+
+    study = load_table("mnist").study
+    asked = ["--clients", "5", "--no-paired", "--bias", "1.5", "--epsilon", "10", "--mechanism", "topk"]
+    found = adjusted(study, parser().parse_args(["compare", "--table", "mnist", *asked])).evaluator
+    assert (found.clients, found.paired, found.bias, found.average) == (5, False, 1.5, "last")
+    assert found.privacy is not None
+    assert (found.privacy.epsilon, found.privacy.mechanism) == (10.0, "topk")
+    recent = adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--average", "recent"]))
+    assert (recent.evaluator.average, recent.evaluator.paired) == ("recent", study.evaluator.paired)
+    with pytest.raises(InputError, match="mechanism"):
+        adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--mechanism", "none"]))

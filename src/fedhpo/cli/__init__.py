@@ -160,6 +160,15 @@ def _add_noise(one: argparse.ArgumentParser) -> None:
         "--clients", type=_clients, metavar="N", help="validation clients asked, number or share"
     )
     one.add_argument("--epsilon", type=_epsilon, metavar="E", help="privacy budget of all scores together")
+    one.add_argument("--mechanism", metavar="NAME", help="how scores or choices are made private")
+    one.add_argument(
+        "--paired",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="ask the same clients about all trials of an evaluation",
+    )
+    one.add_argument("--average", metavar="NAME", help="compare trials by their last or by recent scores")
+    one.add_argument("--bias", type=float, metavar="B", help="how much better clients reply more often")
     one.add_argument("--workers", type=_natural, metavar="N", help="worker processes (default: one per core)")
 
 

@@ -65,10 +65,12 @@ def adjusted(study: Study, options: argparse.Namespace) -> Study:
     evaluation = dict(given.get("evaluation", {}))
     if options.total is not None:
         given["budget"] = {**given["budget"], "total": options.total}
-    if options.clients is not None:
-        evaluation["clients"] = options.clients
-    if options.epsilon is not None:
-        evaluation["privacy"] = {**evaluation.get("privacy", {}), "epsilon": options.epsilon}
+    for name in ("clients", "paired", "average", "bias"):
+        if getattr(options, name) is not None:
+            evaluation[name] = getattr(options, name)
+    for name in ("epsilon", "mechanism"):
+        if getattr(options, name) is not None:
+            evaluation["privacy"] = {**evaluation.get("privacy", {}), name: getattr(options, name)}
     return Study.from_dict({**given, "evaluation": evaluation}, text=study.text, path=study.path)
 
 
