@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -251,3 +253,15 @@ def test_composed_parts_still_have_to_be_parts():
         Tuner(FixedLength(1), object())
     with pytest.raises(InputError, match="policy must be a client policy"):
         Tuner(FixedLength(1), policy=object())
+
+
+def test_the_method_of_the_docs_works(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+    [block] = [part for part in text.split("```")[1::2] if "class Longest" in part]
+    (tmp_path / "longest.py").write_text(block.removeprefix("python"))
+    monkeypatch.syspath_prepend(tmp_path)
+    method = importlib.import_module("longest").Longest
+    found = fh.tune(ToyFederation(), SPACE, method(trials=4), rounds=4, total=12, cohort=3)
+    assert (found.cost["rounds"], len(found.trials)) == (12, 4)
+    with pytest.raises(InputError, match="longest needs 20 rounds"):
+        fh.tune(ToyFederation(), SPACE, method(), rounds=4, total=12, cohort=3)
