@@ -15,11 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from hostility.cells import RULES, SPLITS, Log, cells
 from hostility.limits import broken
 from hostility.selection import Choices, choices
 from hostility.tables import tables
-
-from hostility.cells import RULES, SPLITS, Log, cells
 
 SEEDS = 5
 
