@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 from hostility.cells import RULES, SPLITS, Log, cells
 from hostility.limits import broken
 from hostility.selection import Choices, choices
