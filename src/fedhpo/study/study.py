@@ -54,7 +54,7 @@ class Study:
     ...     "budget": {"rounds": 10},
     ... })
     >>> study.method, study.space.names
-    (SHA(trials=27, rate=3, eliminations=None), ('client.lr',))
+    (SHA(trials=None, rate=3, eliminations=None, finalists=3), ('client.lr',))
     """
 
     given: Mapping[str, Any]
