@@ -61,6 +61,14 @@ def parser() -> argparse.ArgumentParser:
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
 
+    predict = command("predict", "What a run's tuned model says of new rows, for data with columns.")
+    predict.add_argument("run", metavar="RUN", help="the run's directory")
+    predict.add_argument(
+        "rows", metavar="ROWS", help="a CSV file with the columns that the model was trained on"
+    )
+    predict.add_argument("--delimiter", default=",", help="what parts its columns (default: a comma)")
+    predict.add_argument("--output", metavar="FILE", help="a CSV file (default: the terminal)")
+
     runs = command("runs", "List runs.")
     runs.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
 

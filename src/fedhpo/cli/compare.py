@@ -73,8 +73,8 @@ def adjusted(study: Study, options: argparse.Namespace) -> Study:
 
 
 def _progress(quiet: bool) -> Any:
-    from fedhpo.cli.progress import PlainLines
     from fedhpo.cli.tune import note
+    from fedhpo.tuning.progress import PlainLines
 
     def callbacks(method: str, seed: int) -> list[Any]:
         if quiet:

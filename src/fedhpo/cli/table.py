@@ -43,7 +43,7 @@ class _Lines:
     """A line every 20 seconds."""
 
     def __init__(self) -> None:
-        from fedhpo.cli.progress import Pace
+        from fedhpo.tuning.progress import Pace
 
         self._pace = Pace()
         self._last = time.monotonic()

@@ -1,8 +1,10 @@
 """Client data: the container, users' own data, sets by name, partitions, splits and profiles."""
 
 from fedhpo.data.build import from_arrays, from_clients
+from fedhpo.data.columns import from_csv, from_frames, without_missing
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
+from fedhpo.data.encoding import Encoding
 from fedhpo.data.load import DATASETS, Dataset, load
 from fedhpo.data.mixing import redeal
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
@@ -17,6 +19,7 @@ __all__ = [
     "ClientPools",
     "Dataset",
     "Dirichlet",
+    "Encoding",
     "FederatedData",
     "GaussianSkew",
     "HeterogeneityIndex",
@@ -31,6 +34,8 @@ __all__ = [
     "distances",
     "from_arrays",
     "from_clients",
+    "from_csv",
+    "from_frames",
     "heterogeneity_index",
     "label_entropy",
     "load",
@@ -40,4 +45,5 @@ __all__ = [
     "redeal",
     "split_from_dict",
     "wasserstein",
+    "without_missing",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.data import columns
 from fedhpo.data.container import FederatedData
 from fedhpo.data.partition import Partitioner, check_clients, partition_from_dict
 from fedhpo.data.samples import Samples, assemble
@@ -35,6 +36,7 @@ class Dataset:
 
 
 DATASETS: dict[str, Dataset] = {
+    "csv": Dataset("tables of your own: `files`, one CSV a party, and `label`, a column", columns.read),
     "digits": Dataset("handwritten digits of 8 x 8 pixels, 10 classes, needs no file", synthetic.digits),
     "synthetic": Dataset(
         "FedProx's Synthetic(alpha, beta), one model a client, needs no file", synthetic.synthetic

@@ -219,7 +219,7 @@ class ProcessPool(Pool):
     def __init__(self, setup: Setup, workers: int) -> None:
         self.workers = workers
         try:
-            code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device))
+            code = pickle.dumps((setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
         except Exception as error:
             raise WorkersUnavailable(str(error)) from error
         script = of_the_script(code)

@@ -26,8 +26,8 @@ def main(
         from fedhpo.engine.executor import Executor, Setup
 
         torch.set_num_threads(1)
-        factory, loss, train, device = pickle.loads(code)  # our own parent's
-        executor = Executor(Setup(factory, open_data(*data), loss, train, device))
+        factory, *others = pickle.loads(code)  # our own parent's
+        executor = Executor(Setup(factory, open_data(*data), *others))
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error}")
         return

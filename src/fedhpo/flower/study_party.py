@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 
+from fedhpo.data import without_missing
 from fedhpo.federations.flower.clients import Hello
 from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
@@ -38,13 +39,13 @@ class StudyParty:
     def _party(self) -> TorchParty | TreesParty:
         """Made when it is first needed: an app is imported in processes that need no study."""
         study = self._given if isinstance(self._given, Study) else Study.load(self._given)
-        rows = NodeRows(study.load_data, self._data, self._tells)
         if is_learner(study.file.model):
             from fedhpo.flower.trees_party import TreesParty
 
-            return TreesParty(study, rows)
+            return TreesParty(study, NodeRows(study.load_data, self._data, self._tells))
         from fedhpo.flower.torch_party import TorchParty
 
+        rows = NodeRows(lambda: without_missing(study.load_data()), self._data, self._tells)
         return TorchParty(study, rows, self._device)
 
     def hello(self, context: Context) -> Hello:

@@ -21,6 +21,8 @@ def check_data(data: Data) -> None:
     """The name, the options of that set, and the kinds of partition and split."""
     if is_own(data.name):
         return
+    if "name" not in data.model_fields_set and "files" not in data.others:
+        raise InputError("data.name is missing: a data set, or 'package.module:function'; or data.files")
     if data.name not in DATASETS:
         hint = "; your own is written 'package.module:function'"
         raise InputError(f"data.name: {unknown_name('data set', data.name, DATASETS)}{hint}")

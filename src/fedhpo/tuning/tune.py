@@ -16,7 +16,7 @@ from fedhpo.methods import Tuner, method_of
 from fedhpo.methods.method import Method
 from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import QUERY, Cost, Federation, Scores
-from fedhpo.protocol.objective import Objective, objective_of, paired_gain
+from fedhpo.protocol.objective import Objective, metrics_of, natural_objective, paired_gain
 from fedhpo.protocol.policy import LearningState
 from fedhpo.run import Budget, Run
 from fedhpo.run.recorded import Charged, RecordedFederation
@@ -40,6 +40,9 @@ from fedhpo.tuning.arguments import (
     checked_seed,
     checked_timeout,
 )
+from fedhpo.tuning.model_file import keep_model
+from fedhpo.tuning.predict import majority_note, named_clients, predictor_of, scores_of
+from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.verdict import Verdict, verdict_of
 from fedhpo.tuning.watch import Watch
@@ -62,10 +65,12 @@ def tune(
     run: str | Path | None = None,
     objective: Objective | str | None = None,
     evaluation: Evaluator | None = None,
+    metrics: Sequence[Any] = (),
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
+    progress: bool = False,
     study: Mapping[str, Any] | None = None,
     study_text: str | None = None,
     study_beside: Mapping[str, Any] | None = None,
@@ -93,7 +98,10 @@ def tune(
     objective, evaluation
         What is optimised ("accuracy", "error", "loss", of learners also "balanced_accuracy", or an
         `Objective`), and how it is observed: at which clients, with which noise and privacy. By default
-        accuracy; of learners, what they score by.
+        accuracy; of learners, what they score by; of other regression, the loss.
+    metrics
+        Further metrics to report: names, scorers of scikit-learn, or `fedhpo.Metric` objects, one of which an
+        objective may name too. Each client computes them from outputs and targets when it evaluates.
     callbacks
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
@@ -105,6 +113,8 @@ def tune(
     baseline
         Train trial 0 as long as the winner, on top of the total, so that the gain compares equals at
         the end rather than at the last round where both were scored.
+    progress
+        Show how it goes: a bar in a terminal, in a notebook a line that is drawn anew, else plain lines.
 
     Examples
     --------
@@ -118,14 +128,16 @@ def tune(
     check_world(federation, space)
     chosen = method_of(method)
     if objective is None:
-        objective = objective_of(federation.scoring)
+        objective = natural_objective(federation)
     objective, evaluator = checked_objective(objective), checked_evaluator(evaluation)
-    check_scored(objective, federation)
+    federation.measure(wanted := metrics_of(objective, metrics, federation))
+    check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
     total = 10 * rounds if total is None else whole_number("total", total)
     cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
     callbacks, timeout, run = checked_callbacks(callbacks), checked_timeout(timeout), checked_run(run)
     check_flag("baseline", baseline)
+    check_flag("progress", progress)
     check_mapping("study", study)
     check_text("study_text", study_text)
     check_cohort(cohort, len(federation.train_clients))
@@ -148,8 +160,9 @@ def tune(
         "enqueue": [config.to_dict() for config in enqueued],
         "clients": [len(federation.train_clients), len(federation.validation_clients)],
         "study": None if study is None else dict(study),
+        **({"metrics": [metric.name for metric in wanted]} if wanted else {}),
     }
-    watch = Watch(callbacks, timeout)
+    watch = Watch([*callbacks, *shown_progress(progress, run)], timeout)
     search = Search(
         space,
         rounds=rounds,
@@ -163,7 +176,7 @@ def tune(
         keep_baseline=baseline,
         on_event=watch,
     )
-    search.failures.tell = watch.warn_of
+    search.failures.tell, search.failures.names = watch.warn_of, federation.client_names
     chosen.rounds(search)  # refuses, before anything is written, a budget that cannot do
     if privacy is not None:
         plan_private(search, chosen, federation.validation_clients, baseline, federation.train_clients)
@@ -217,6 +230,8 @@ def tune(
         used = None if best is None else _used(search, best, compared)
         if objective.metric == "loss" and federation.scoring is not None:
             outcome["objective"]["loss_is"] = f"1 - {federation.scoring}"
+        outcome |= {"client_names": named_clients(federation), "space": space.to_dict()}
+        outcome["note"] = majority_note(federation, objective, outcome["best"])
         outcome["status"] = "stopped" if reason else "finished"
         outcome["reason"] = reason
         outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
@@ -224,6 +239,7 @@ def tune(
         if used is not None and hasattr(federation, "model") and used.number in recorded.trials:
             recorded.state(used.number)  # a run that was finished before is brought back here
             model = federation.model(used.number)
+            keep_model(path if kept and not reason else None, federation, model, used.config.model)
         held.record.set(federation=federation.describe())
         if reason:
             held.record.set(so_far={"event": held.record.last, "result": outcome})
@@ -233,7 +249,14 @@ def tune(
             if kept:
                 recorded.checkpoint()
             rows = held.finish(outcome)
-        result = Result(outcome, Table(rows), path if kept else None, model, _policy(used))
+        result = Result(
+            outcome,
+            Table(rows),
+            path if kept else None,
+            model,
+            _policy(used),
+            predictor_of(federation, model),
+        )
         watch.tell("stop" if reason else "finish", search)
         return result
 
@@ -317,6 +340,7 @@ def _means(scores: Scores, objective: Objective) -> dict[str, Any]:
         "value": objective.observe(scores, 0, len(scores.clients)).value,
         "accuracy": scores.mean("accuracy", weighting),
         "loss": scores.mean("loss", weighting),
+        **{name: scores.mean(name, weighting) for name in scores.metrics},
         "clients": int((scores.size > 0).sum()),
     }
 
@@ -384,7 +408,7 @@ def _outcome(
         "objective": search.objective.to_dict(),
         "evaluation": search.evaluator.to_dict(),
         "privacy": _privacy(search),
-        "best": None if best is None else _shown(best, tests),
+        "best": None if best is None else _shown(best, tests) | scores_of(search, best),
         "baseline": None if own is None else _shown(own, tests),
         "gain": _named(gain),
         "verdict": _verdict(search, best, gain).to_dict(),

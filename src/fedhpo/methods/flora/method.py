@@ -293,13 +293,22 @@ class FLoRA(Method):
         return search.federation.distances([party.party for party in parties], search.seed)
 
 
+#: Metrics that scikit-learn's scorers call otherwise.
+_SCORERS = {
+    "error": "accuracy",
+    "auroc": "roc_auc",
+    "mae": "neg_mean_absolute_error",
+    "rmse": "neg_root_mean_squared_error",
+}
+
+
 def local_scoring(metric: str) -> str:
     """What parties score by, so that their searches go by the metric of the objective.
 
     >>> local_scoring("error"), local_scoring("balanced_accuracy")
     ('accuracy', 'balanced_accuracy')
     """
-    return "accuracy" if metric == "error" else metric
+    return _SCORERS.get(metric, metric)
 
 
 def loss_in_words(metric: str, scoring: str | None) -> str:
