@@ -169,6 +169,7 @@ _PACKAGES = {
     "schedules",
     "search",
     "testing",
+    "trackers",
 }
 
 

@@ -69,6 +69,11 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument("--delimiter", default=",", help="what parts its columns (default: a comma)")
     predict.add_argument("--output", metavar="FILE", help="a CSV file (default: the terminal)")
 
+    export = command("export", "Write a finished run's trials for another tool.")
+    export.add_argument("run", metavar="RUN", help="the run's directory")
+    export.add_argument("--to", required=True, metavar="KIND", help="csv, parquet or optuna")
+    export.add_argument("target", metavar="TARGET", help="a file, or Optuna's storage: sqlite:///study.db")
+
     runs = command("runs", "List runs.")
     runs.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
 
