@@ -23,7 +23,7 @@ def _build(options: argparse.Namespace) -> int:
     from fedhpo.study import Study
 
     study = Study.load(options.study)
-    out = Path(options.out or f"{study.name}{SUFFIX}")
+    out = Path(options.output or f"{study.name}{SUFFIX}")
     built = build_table(
         study,
         options.configs,

@@ -98,11 +98,11 @@ class LiveDisplay:
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=32),
-            TextColumn("round {task.completed:.0f} of {task.total:.0f}"),
+            TextColumn("{task.fields[where]}"),
             TimeElapsedColumn(),
             TextColumn("[dim]{task.fields[left]}"),
         )
-        self._task = self._bar.add_task(name, total=None, left="")
+        self._task = self._bar.add_task(name, total=None, left="", where="")
 
     def __call__(self, event: Event) -> None:
         """Draw anew."""
@@ -115,6 +115,8 @@ class LiveDisplay:
             self._task,
             completed=done,
             total=max(total, done),
+            # Trials train side by side: until all of them have ended a round, none is counted.
+            where=f"round {done:.0f} of {max(total, done):.0f}" if done else "first rounds under way",
             left="replaying" if event.replayed else f"about {duration(left)} left" if left else "",
         )
         self._live.update(Group(self._bar, Text(f"  {state(event.search)}", style="dim")))
