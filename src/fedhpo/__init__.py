@@ -25,6 +25,8 @@ _HOME = {
     "FederatedData": "fedhpo.data",
     "from_clients": "fedhpo.data",
     "from_arrays": "fedhpo.data",
+    "from_csv": "fedhpo.data",
+    "from_frames": "fedhpo.data",
     "load": "fedhpo.data",
     "Work": "fedhpo.protocol.federation",
     "FineTune": "fedhpo.protocol.fine_tune",
@@ -34,6 +36,7 @@ _HOME = {
     "simulate": "fedhpo.federations.simulate",
     "Evaluator": "fedhpo.search.evaluator",
     "Objective": "fedhpo.protocol.objective",
+    "Metric": "fedhpo.protocol.metrics",
     "Privacy": "fedhpo.privacy.privacy",
     "Method": "fedhpo.methods",
     "Tuner": "fedhpo.methods",
@@ -58,7 +61,9 @@ _HOME = {
     "tune": "fedhpo.tuning.tune",
     "Study": "fedhpo.study",
     "TabularFederation": "fedhpo.research.tables.federation",
+    "load_run": "fedhpo.tuning.load",
     "load_table": "fedhpo.research.tables",
+    "write_report": "fedhpo.report",
     "Result": "fedhpo.tuning.result",
     "FedhpoError": "fedhpo.core.errors",
     "InputError": "fedhpo.core.errors",
@@ -66,7 +71,7 @@ _HOME = {
 
 if TYPE_CHECKING:
     from fedhpo.core.errors import FedhpoError, InputError
-    from fedhpo.data import FederatedData, from_arrays, from_clients, load
+    from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, load
     from fedhpo.federations.learners import LearnerFederation
     from fedhpo.federations.simulate import simulate
     from fedhpo.methods import (
@@ -93,8 +98,10 @@ if TYPE_CHECKING:
     from fedhpo.privacy.privacy import Privacy
     from fedhpo.protocol.federation import Work
     from fedhpo.protocol.fine_tune import FineTune
+    from fedhpo.protocol.metrics import Metric
     from fedhpo.protocol.objective import Objective
     from fedhpo.queries.local_search import LocalSearch
+    from fedhpo.report import write_report
     from fedhpo.research.tables import load_table
     from fedhpo.research.tables.federation import TabularFederation
     from fedhpo.samplers import Asker
@@ -103,6 +110,7 @@ if TYPE_CHECKING:
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
     from fedhpo.space.config import Config
     from fedhpo.study import Study
+    from fedhpo.tuning.load import load_run
     from fedhpo.tuning.proxy import ProxySearch
     from fedhpo.tuning.result import Result
     from fedhpo.tuning.tune import tune
@@ -134,6 +142,7 @@ __all__ = [
     "LocalPrivacy",
     "LocalSearch",
     "Method",
+    "Metric",
     "Objective",
     "Ordinal",
     "Preset",
@@ -151,10 +160,14 @@ __all__ = [
     "Work",
     "from_arrays",
     "from_clients",
+    "from_csv",
+    "from_frames",
     "load",
+    "load_run",
     "load_table",
     "simulate",
     "tune",
+    "write_report",
 ]
 
 
@@ -174,6 +187,7 @@ _PACKAGES = {
     "schedules",
     "search",
     "testing",
+    "trackers",
 }
 
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fedhpo.cli import main, progress
+from fedhpo.cli import main
+from fedhpo.tuning import progress
 
 STUDY = """
 [data]

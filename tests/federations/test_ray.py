@@ -140,3 +140,27 @@ def test_a_study_gives_the_same_result_on_a_cluster(tmp_path):
 def test_what_a_cluster_cannot_do_is_refused(wrong, words):
     with pytest.raises(InputError, match=words):
         simulate("mlp", small_data(), ray="auto", **wrong)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_metrics_are_the_same_as_in_the_simulation():
+    rng = np.random.default_rng(0)
+    clients = []
+    for _ in range(6):
+        y = (rng.random(100) < 0.12).astype(np.int64)  # an imbalanced federation: 12% positives
+        x = rng.normal(size=(100, 2)).astype(np.float32)
+        x[:, 0] += 1.5 * y
+        clients.append((x, y))
+    data = from_clients(clients, validation=0.3, test=0.2)
+    space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True)})
+    found = []
+    for where in ({"workers": 0}, {"ray": "auto"}):
+        with simulate("linear", data, **where) as federation:
+            result = fh.tune(
+                federation, space, "random", rounds=3, total=9, cohort=3, objective="auroc", metrics=["f1"]
+            )
+        found.append(result)
+    here, there = found
+    assert here.best_score > 0.6
+    assert here.facts["best"] == there.facts["best"]
+    assert [dict(row) for row in here.trials] == [dict(row) for row in there.trials]

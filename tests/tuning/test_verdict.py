@@ -162,5 +162,5 @@ def test_learners_have_one_metric_in_search_and_result():
 
 
 def test_balanced_accuracy_is_refused_where_nobody_scores_it():
-    with pytest.raises(fh.InputError, match="needs learners"):
+    with pytest.raises(fh.InputError, match="'balanced_accuracy': ToyFederation has"):
         fh.tune(ToyFederation(), SPACE, rounds=8, cohort=4, objective="balanced_accuracy")

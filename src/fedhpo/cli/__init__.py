@@ -61,12 +61,26 @@ def parser() -> argparse.ArgumentParser:
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
 
+    predict = command("predict", "What a run's tuned model says of new rows, for data with columns.")
+    predict.add_argument("run", metavar="RUN", help="the run's directory")
+    predict.add_argument(
+        "rows", metavar="ROWS", help="a CSV file with the columns that the model was trained on"
+    )
+    predict.add_argument("--delimiter", default=",", help="what parts its columns (default: a comma)")
+    _add_output(predict, "FILE", help="a CSV file (default: the terminal)")
+
+    export = command("export", "Write a finished run's trials for another tool.")
+    export.add_argument("run", metavar="RUN", help="the run's directory")
+    export.add_argument("--to", required=True, metavar="KIND", help="csv, parquet or optuna")
+    export.add_argument("target", metavar="TARGET", help="a file, or Optuna's storage: sqlite:///study.db")
+
     runs = command("runs", "List runs.")
-    runs.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
+    runs.add_argument("directory", metavar="DIR", nargs="?", help="the same as --runs")
+    runs.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
 
     report = command("report", "Write a run's report, or a comparison of several runs, as one HTML page.")
     report.add_argument("runs", metavar="RUN", nargs="+", help="the directories of runs")
-    report.add_argument("--output", metavar="FILE", help="(default: RUN/report.html, or comparison.html)")
+    _add_output(report, "FILE", help="(default: RUN/report.html, or comparison.html)")
 
     ui = command("ui", "Show all runs below a directory in the browser, live.")
     ui.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
@@ -88,9 +102,7 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)"
     )
-    reproduce.add_argument(
-        "--out", metavar="DIR", default="docs/reproductions", help="(default: docs/reproductions)"
-    )
+    _add_output(reproduce, "DIR", default="docs/reproductions", help="(default: docs/reproductions)")
     reproduce.add_argument(
         "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
     )
@@ -110,6 +122,12 @@ def parser() -> argparse.ArgumentParser:
 
     command("schema", "Print the JSON schema of study files.")
     return main
+
+
+def _add_output(one: argparse.ArgumentParser, kind: str, **more: Any) -> None:
+    """Where a command writes what it makes: one word everywhere. `--out` is what it was called before."""
+    one.add_argument("--output", metavar=kind, **more)
+    one.add_argument("--out", dest="output", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _add_table(table: argparse.ArgumentParser) -> None:
@@ -137,7 +155,7 @@ def _add_table(table: argparse.ArgumentParser) -> None:
         metavar="N",
         help="rounds between scores after that (default: its second rung)",
     )
-    build.add_argument("--out", metavar="FILE", help="(default: the study's name, with .table)")
+    _add_output(build, "FILE", help="(default: the study's name, with .table)")
     build.add_argument(
         "--runs", metavar="DIR", default="runs", help="where the build is kept (default: runs)"
     )
@@ -181,7 +199,7 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "--heterogeneity", type=float, metavar="P", default=0.0, help="of the table (default: 0, as it is)"
     )
-    compare.add_argument("--out", metavar="FILE", help="the page (default: compare-NAME.html)")
+    _add_output(compare, "FILE", help="the page (default: compare-NAME.html)")
     compare.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
     compare.add_argument("--quiet", action="store_true", help="no progress")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.tune import note
 
 if TYPE_CHECKING:
     from fedhpo.research.compare import Comparison
@@ -21,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
     methods = list(dict.fromkeys(options.method or ["random", "tpe", "hyperband", "bohb"]))
     comparison = _compare(options, methods, list(range(options.seeds)))
-    page = write_comparison(comparison, options.out or f"compare-{comparison.name}.html")
+    page = write_comparison(comparison, options.output or f"compare-{comparison.name}.html")
     if options.json:
         print(json.dumps({"report": str(page), **finite(comparison.to_dict())}))
     else:
@@ -51,10 +52,24 @@ def _compare(options: argparse.Namespace, methods: list[str], seeds: list[int]) 
         )
     if options.heterogeneity:
         raise InputError("--heterogeneity: needs --table")
+    if not options.quiet:
+        note(cost_ahead(study, methods, seeds, chosen=bool(options.method)))
     directory = Path(options.runs) / f"compare-{study.name}"
     return compare_live(
         study, methods, seeds, runs=directory, workers=options.workers, progress=_progress(options.quiet)
     )
+
+
+def cost_ahead(study: Study, methods: list[str], seeds: list[int], *, chosen: bool) -> str:
+    """What a live comparison will train, said before it begins."""
+    budget = study.file.budget
+    total = budget.total or 10 * budget.rounds
+    runs = len(methods) * len(seeds)
+    text = (
+        f"about to train {len(methods)} methods ({', '.join(methods)}) x {len(seeds)} seeds: {runs} runs of "
+        f"{total} rounds, {runs * total} rounds in all"
+    )
+    return text if chosen else f"{text}; -m NAME and --seeds N make it less, --table replays one in seconds"
 
 
 def adjusted(study: Study, options: argparse.Namespace) -> Study:
@@ -75,8 +90,7 @@ def adjusted(study: Study, options: argparse.Namespace) -> Study:
 
 
 def _progress(quiet: bool) -> Any:
-    from fedhpo.cli.progress import PlainLines
-    from fedhpo.cli.tune import note
+    from fedhpo.tuning.progress import PlainLines
 
     def callbacks(method: str, seed: int) -> list[Any]:
         if quiet:

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         options.scale,
         only=only,
         runs=Path(options.runs) / options.name,
-        out=options.out,
+        out=options.output,
         workers=options.workers,
         say=lambda text: None if options.quiet else print(text, file=sys.stderr, flush=True),
         **_tables(options),

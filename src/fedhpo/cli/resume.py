@@ -5,16 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedhpo.cli.tune import note, tune
+
+if TYPE_CHECKING:
+    from fedhpo.study import Study
 
 
 def run(options: argparse.Namespace) -> int:
     """Build the study again from the run's record, and go on."""
+    study, path = reopened(Path(options.run), options.total)
+    return tune(study, path, options)
+
+
+def reopened(path: Path, total: int | None = None) -> tuple[Study, Path]:
+    """The study of the run at `path`, in the directory where the run was begun; and the run's path there."""
     from fedhpo.core.errors import InputError
     from fedhpo.study.recorded import recorded_study
 
-    path = Path(options.run)
     found = recorded_study(path)
     if found is None:
         raise InputError(f"RUN = {str(path)!r}: {_not_begun(path)}")
@@ -23,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         path = path.absolute()
         os.chdir(found.directory)
         note(f"working in {found.directory}, where the run was begun")
-    return tune(found.study(options.total), path, options)
+    return found.study(total), path
 
 
 def _not_begun(path: Path) -> str:

@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     from fedhpo.run import list_runs
     from fedhpo.tuning.result import Table
 
-    directory = Path(options.directory)
+    directory = Path(options.directory or options.runs)
     if not directory.is_dir():
         raise InputError(f"DIR = {str(directory)!r}: no such directory")
     found = [facts | _rounds(facts) | _result(directory / facts["name"]) for facts in list_runs(directory)]

@@ -46,6 +46,12 @@ def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[st
         error = f" ± {score(found['standard_error'])}" if found.get("standard_error") else ""
         where = f" at {found['clients']} clients" if found["clients"] else ""
         rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}"))
+    others = {
+        name: value
+        for name, value in (shown.get("metrics") or {}).items()
+        if name not in ("accuracy", "loss", result["objective"]["metric"])
+    }
+    rows += [(f"validation {name}", score(value)) for name, value in others.items()]
     if shown["test"] is not None:
         name, value = test_score(result["objective"]["metric"], shown["test"])
         rows.append((f"test {name}", f"{score(value)} at {shown['test']['clients']} clients"))
@@ -60,7 +66,8 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    rows = [("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
+    noted = [("note", result["note"])] if result.get("note") else []
+    rows = [*noted, ("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
     return rows if result.get("proxy") is None else [("proxy search", proxy_cost(result["proxy"])), *rows]
 
 

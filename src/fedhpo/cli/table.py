@@ -23,7 +23,7 @@ def _build(options: argparse.Namespace) -> int:
     from fedhpo.study import Study
 
     study = Study.load(options.study)
-    out = Path(options.out or f"{study.name}{SUFFIX}")
+    out = Path(options.output or f"{study.name}{SUFFIX}")
     built = build_table(
         study,
         options.configs,
@@ -43,7 +43,7 @@ class _Lines:
     """A line every 20 seconds."""
 
     def __init__(self) -> None:
-        from fedhpo.cli.progress import Pace
+        from fedhpo.tuning.progress import Pace
 
         self._pace = Pace()
         self._last = time.monotonic()

@@ -32,10 +32,10 @@ def run(options: argparse.Namespace) -> int:
 
 def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     """Tune in the run at `path`; used by `resume` too."""
-    from fedhpo.cli.progress import progress
     from fedhpo.cli.summary import summary
     from fedhpo.pages.numbers import finite
     from fedhpo.report import write_report
+    from fedhpo.tuning.progress import progress
 
     with progress(path, quiet=options.quiet) as callback:
         result = study.tune(

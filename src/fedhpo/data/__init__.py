@@ -1,8 +1,10 @@
 """Client data: the container, users' own data, sets by name, partitions, splits and profiles."""
 
 from fedhpo.data.build import from_arrays, from_clients
+from fedhpo.data.columns import from_csv, from_frames, without_missing
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
+from fedhpo.data.encoding import Encoding
 from fedhpo.data.load import DATASETS, Dataset, datasets, load
 from fedhpo.data.mixing import mix_validation
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
@@ -17,6 +19,7 @@ __all__ = [
     "ClientPools",
     "Dataset",
     "Dirichlet",
+    "Encoding",
     "FederatedData",
     "GaussianSkew",
     "HeterogeneityIndex",
@@ -32,6 +35,8 @@ __all__ = [
     "distances",
     "from_arrays",
     "from_clients",
+    "from_csv",
+    "from_frames",
     "heterogeneity_index",
     "label_entropy",
     "load",
@@ -41,4 +46,5 @@ __all__ = [
     "quantity",
     "split_from_dict",
     "wasserstein",
+    "without_missing",
 ]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from fedhpo.data.encoding import Encoding
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -116,6 +119,10 @@ class FederatedData:
     std: Array | None = None
     name: str = "custom"
     client_names: tuple[str, ...] | None = None
+    encoding: Encoding | None = None
+    """How columns became features, where the data came as columns (`from_csv`)."""
+    fill: Array | None = None
+    """What stands in for a missing value (NaN) of each feature; None where none may be missing."""
 
     @property
     def clients(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.registry import Registry
+from fedhpo.data import columns
 from fedhpo.data.container import FederatedData
 from fedhpo.data.partition import Partitioner, check_clients, partition_from_dict
 from fedhpo.data.samples import Samples, assemble
@@ -36,6 +37,7 @@ class Dataset:
 
 
 DATASETS: dict[str, Dataset] = {
+    "csv": Dataset("tables of your own: `files`, one CSV a party, and `label`, a column", columns.read),
     "digits": Dataset("handwritten digits of 8 x 8 pixels, 10 classes, needs no file", synthetic.digits),
     "synthetic": Dataset(
         "FedProx's Synthetic(alpha, beta), one model a client, needs no file", synthetic.synthetic

@@ -73,3 +73,17 @@ def profile(data: FederatedData, split: str = "train") -> Profile:
         np.where(empty, np.nan, index_of(held, data.classes)),
         np.where(empty, np.nan, entropy),
     )
+
+
+def majority_share(data: FederatedData, split: str = "validation") -> float | None:
+    """The share of the commonest class among all rows of a split: what a model that always says it reaches.
+
+    >>> from fedhpo.data import from_clients
+    >>> rows = np.zeros((4, 1)), np.array([0, 0, 0, 1])
+    >>> majority_share(from_clients([rows], validation=0, test=0), "train")
+    0.75
+    """
+    labels = data.y[getattr(data, split).indices]
+    if data.task != "classification" or not len(labels):
+        return None
+    return float(np.bincount(labels).max() / len(labels))

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
 from fedhpo.core.streams import stream
 from fedhpo.data.container import Array, FederatedData, Integers, Split
+from fedhpo.data.encoding import Encoding
 from fedhpo.data.partition import Natural, Partitioner
+from fedhpo.data.scaling import moments
 from fedhpo.data.split import SplitRule
 
 
@@ -36,6 +38,8 @@ class Samples:
     """How to set mean and std from the training rows: "standard", "minmax" or not at all."""
     partition: Partitioner = field(default_factory=Natural)
     """Who holds what, where the user does not say."""
+    encoding: Encoding | None = None
+    """How columns became features; numbers may then be missing."""
 
 
 def assemble(
@@ -52,9 +56,16 @@ def assemble(
         first = groups[dealt.indices[dealt.offsets[:-1]]]
         names = tuple(str(samples.group_names[group]) for group in first)
     train, validation, test = _parted(split, Split(rows[dealt.indices], dealt.offsets), split_rng)
-    mean, std = samples.mean, samples.std
-    if samples.scale is not None:
-        mean, std = _scale(samples.x[train.indices], samples.scale)
+    mean, std, fill = samples.mean, samples.std, None
+    if samples.scale is not None or samples.encoding is not None:
+        known = moments(samples.x, train)
+        if samples.scale is not None:
+            mean, std = known.scaling(samples.scale)
+        if samples.encoding is not None:
+            fill = known.mean.astype(np.float32)
+            if mean is not None and std is not None:  # texts stay 0 and 1
+                numbers = samples.encoding.numbers
+                mean, std = np.where(numbers, mean, np.float32(0)), np.where(numbers, std, np.float32(1))
     return FederatedData(
         x=samples.x,
         y=samples.y,
@@ -67,6 +78,8 @@ def assemble(
         std=std,
         name=name,
         client_names=names,
+        encoding=samples.encoding,
+        fill=fill,
     ).validate()
 
 
@@ -99,16 +112,3 @@ def _check_takes(name: str, function: Any, arguments: int, example: str) -> None
         pass
     if not fits:
         raise InputError(f"{name} must be a {name}, such as {example}, not {shown(function)}")
-
-
-def _scale(x: Array, kind: str) -> tuple[Array, Array]:
-    """Mean and standard deviation of each feature, or what maps its range to 0..1; constant ones stay 0."""
-    wide = x.astype(np.float64)
-    if kind == "standard":
-        mean, std = wide.mean(axis=0), wide.std(axis=0)
-    elif kind == "minmax":
-        mean = wide.min(axis=0)
-        std = wide.max(axis=0) - mean
-    else:
-        raise unknown_name("scale", kind, ("standard", "minmax"))
-    return mean.astype(np.float32), np.where(std > 0, std, 1.0).astype(np.float32)

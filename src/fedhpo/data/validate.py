@@ -28,7 +28,7 @@ def validate(data: FederatedData) -> None:
     _check_clients(data)
     _check_scaling(data)
     if data.x.dtype.kind == "f":
-        _refuse(data, _not_finite(data.x), "x is NaN or infinite")
+        _refuse(data, _not_finite(data.x, nan=data.fill is not None), "x is NaN or infinite")
     if data.y.dtype.kind == "f":
         _refuse(data, ~np.isfinite(data.y), "y is NaN or infinite")
     else:
@@ -134,13 +134,14 @@ def _check_labels(data: FederatedData) -> None:
         _refuse(data, bad, f"x has a token that is not in 0..{data.classes - 1}", data.x)
 
 
-def _not_finite(x: Array) -> npt.NDArray[np.bool_]:
-    """Which rows have a NaN or an infinity."""
+def _not_finite(x: Array, nan: bool = False) -> npt.NDArray[np.bool_]:
+    """Which rows have an infinity, or a NaN where `nan` does not allow it."""
     step = max(1, _CHUNK // max(1, int(np.prod(x.shape[1:]))))
     bad = np.zeros(len(x), dtype=bool)
     for start in range(0, len(x), step):
         part = x[start : start + step]
-        bad[start : start + step] = ~np.isfinite(part).reshape(len(part), -1).all(axis=1)
+        fine = ~np.isinf(part) if nan else np.isfinite(part)
+        bad[start : start + step] = ~fine.reshape(len(part), -1).all(axis=1)
     return bad
 
 

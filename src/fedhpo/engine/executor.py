@@ -29,9 +29,10 @@ from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
-from fedhpo.engine.score import ClientScores, score
+from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
+from fedhpo.protocol.metrics import Metric, check_metrics
 
 #: A user's own local training: trains the model in place.
 TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
@@ -48,6 +49,8 @@ class Setup:
     loss: LossFunction | None = None
     train: TrainFunction | None = None
     device: str = "cpu"
+    #: What clients compute beside loss and accuracy when they evaluate.
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,11 @@ class Executor:
             self._models[shape] = look_at(model, x, y, self.setup.loss)
         return self._models[shape]
 
+    def measure(self, metrics: tuple[Metric, ...]) -> None:
+        """What clients compute beside loss and accuracy from now on."""
+        check_metrics(metrics, self.setup.data.task)
+        self.setup = replace(self.setup, metrics=metrics)
+
     def is_random(self, task: Task) -> bool:
         """Whether the task may draw from torch's global generator, which threads share."""
         if isinstance(task, ScoreTask):
@@ -145,20 +153,27 @@ class Executor:
             for i, job in enumerate(task.jobs)
         ]
 
-    def _score(self, task: ScoreTask, start: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
+        """Loss, accuracy, and the further metrics, a row each; a column for each client."""
         built = self.model(task.shape)
         built.model.load(start)
         split = self.view.split(task.split)
         rows = [split.rows(int(client)) for client in task.clients]
         if not (built.draws or built.mixes):
-            return self._score_rows(built, rows)
+            return self._measured(built, rows)
         # A client's score must not depend on which clients are scored with it.
-        values = np.empty((2, len(rows)))
+        values = np.empty((2 + len(self.setup.metrics), len(rows)))
         for i, client in enumerate(task.clients):
             if built.draws:
                 self._seed_torch(int(client))
-            values[:, i] = np.ravel(self._score_rows(built, [rows[i]]))
-        return values[0], values[1]
+            values[:, i] = self._measured(built, [rows[i]])[:, 0]
+        return values
+
+    def _measured(self, built: Built, rows: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+        metrics = self.setup.metrics
+        outputs: list[NDArray[Any]] | None = [] if metrics else None
+        base = score(built.model.module, self.view, rows, self.setup.loss, built.channels_last, outputs)
+        return np.stack([*base, *per_client_metrics(metrics, outputs or [], self.view.data.y, rows)])
 
     def _score_rows(self, built: Built, rows: list[NDArray[np.int64]]) -> ClientScores:
         return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last)

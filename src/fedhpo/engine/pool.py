@@ -180,7 +180,7 @@ class ProcessPool(Pool):
 
     def __init__(self, setup: Setup, workers: int) -> None:
         self.workers = workers
-        own = pickled((setup.factory, setup.loss, setup.train, setup.device))
+        own = pickled((setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
         data, self._file = share_data(setup.data)
         self._regions = regions = _Regions()
         # The processes must not refer to this pool, so that they end when nobody refers to it any more.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from fedhpo.core.errors import InputError
 from fedhpo.engine.loss import LossFunction, sample_sums
 from fedhpo.engine.view import DataView
+from fedhpo.protocol.metrics import Metric
 
 BATCH = 256
 
@@ -28,8 +31,12 @@ def score(
     rows: list[NDArray[np.int64]],
     loss: LossFunction | None = None,
     channels_last: bool = False,
+    outputs: list[NDArray[Any]] | None = None,
 ) -> ClientScores:
-    """Score the module on each client's rows (one array of rows per client)."""
+    """Score the module on each client's rows (one array of rows per client).
+
+    What it says of each row is put into the list `outputs`, batch by batch: probabilities, or numbers.
+    """
     module.eval()
     everything = np.concatenate(rows) if rows else np.empty(0, np.int64)
     sums = np.empty((3, len(everything)))
@@ -40,9 +47,36 @@ def score(
             x, y = view.gather(everything[begin : begin + BATCH])
             if channels_last:
                 x = x.contiguous(memory_format=torch.channels_last)
-            for i, values in enumerate(sample_sums(module(x), y, loss)):
+            told = module(x)
+            if outputs is not None:
+                outputs.append(_told(told, y).cpu().numpy())
+            for i, values in enumerate(sample_sums(told, y, loss)):
                 sums[i, begin : begin + BATCH] = values.cpu().numpy()
     return per_client(sums, np.array([len(r) for r in rows], np.int64))
+
+
+def _told(outputs: Tensor, targets: Tensor) -> Tensor:
+    """What metrics are computed from: the probabilities of classes, in float64, or predicted numbers."""
+    if targets.is_floating_point():
+        return outputs.double().reshape(targets.shape)
+    if outputs.ndim != 2:
+        raise InputError(f"metrics need one row of classes a sample, the model gives {tuple(outputs.shape)}")
+    return outputs.double().softmax(dim=1)
+
+
+def per_client_metrics(
+    metrics: Sequence[Metric],
+    outputs: Sequence[NDArray[Any]],
+    targets: NDArray[Any],
+    rows: Sequence[NDArray[np.int64]],
+) -> list[NDArray[np.float64]]:
+    """Each metric at each client; NaN for a client without rows."""
+    if not metrics:
+        return []
+    whole = np.concatenate(outputs) if outputs else np.empty((0, 1))
+    ends = np.cumsum([len(own) for own in rows])
+    parts = [(whole[end - len(own) : end], targets[own]) for end, own in zip(ends, rows, strict=True)]
+    return [np.array([metric.value(*part) for part in parts]) for metric in metrics]
 
 
 def per_client(sums: NDArray[np.float64], sizes: NDArray[np.int64]) -> ClientScores:

@@ -23,8 +23,8 @@ def prepare(
     from fedhpo.engine.executor import Executor, Setup
 
     torch.set_num_threads(1)
-    factory, loss, train, device = own
-    executor = Executor(Setup(factory, open_data(*data), loss, train, device))
+    factory, *others = own
+    executor = Executor(Setup(factory, open_data(*data), *others))
     arena = Arena(file)
 
     def handle(packed: Packed) -> Any:

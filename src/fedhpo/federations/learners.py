@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.fingerprint import code_of
 from fedhpo.core.streams import derive
 from fedhpo.core.user_code import in_words
-from fedhpo.data import FederatedData, distances, from_clients
+from fedhpo.data import Encoding, FederatedData, distances, from_clients
+from fedhpo.data.columns import Preparation
 from fedhpo.data.fingerprint import data_of
+from fedhpo.data.profile import majority_share
 from fedhpo.engine.task import check_task
 from fedhpo.federations.trial_table import TrialTable
+from fedhpo.learners.fingerprint import estimator_of
 from fedhpo.learners.learner import Algorithms, Learner
-from fedhpo.learners.paper import HGB, XGBOOST, learner_of
-from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, score_of, scorer
+from fedhpo.learners.named import learner_of
+from fedhpo.learners.paper import HGB, XGBOOST
+from fedhpo.learners.prepare import FITTED, Prepared
+from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, outputs_of, score_of, scorer
 from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
 from fedhpo.learners.workers import start_workers
 from fedhpo.protocol.federation import (
@@ -44,6 +48,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.queries.own import ask_each, party_at
@@ -80,11 +85,13 @@ class LearnerFederation(Federation):
     Parameters
     ----------
     data
-        As `fedhpo.simulate` takes it. Features reach the learner as they are. A party without training
-        rows, but with validation or test rows, is a global hold-out.
+        As `fedhpo.simulate` takes it. Features reach the learner as they are, but for `scaling`, and for
+        missing values: a learner that does not take them gets `data.fill` in their place. A party without
+        training rows, but with validation or test rows, is a global hold-out.
     learner
-        A name of `fedhpo.learners.LEARNERS` ("hgb", "svm", "mlp_sklearn", "xgboost", "cash"), the import path
-        of an estimator ("sklearn.ensemble:RandomForestClassifier"), or a `fedhpo.learners.Learner`.
+        A name of `fedhpo.learners.LEARNERS` ("hgb", "svm", "mlp_sklearn", "xgboost", "cash", "lightgbm",
+        "catboost"), the import path of an estimator ("sklearn.ensemble:RandomForestClassifier"), its class,
+        an estimator or `Pipeline` to begin from, or a `fedhpo.learners.Learner`.
     training
         "pooled" emulates the federated training of any learner by one on all parties' rows, as the paper
         does. "collective" trains boosted trees federated for real; "hgb" then becomes XGBoost, see
@@ -92,7 +99,13 @@ class LearnerFederation(Federation):
     scoring
         A scorer of scikit-learn, balanced accuracy by default. It is what is optimised unless an objective
         says otherwise: by its name where that is "balanced_accuracy" or "accuracy", else as the metric
-        "loss", 1 minus the score.
+        "loss", 1 minus the score. For regression it is "r2" by default.
+    scaling
+        "minmax" brings every feature to 0..1, "standard" to mean 0 and variance 1, by what the parties'
+        training rows add up to: a hyperparameter such as an SVM's gamma then means the same at every party.
+        "fitted" leaves it to the learner, which scales by the rows it is fitted on (the paper's SVM and MLP)
+        or not at all. By default "minmax" for a learner that scales, where data came as columns
+        (`fedhpo.from_csv`), else "fitted".
     workers
         Processes that search and train, one per core by default; 0 for none. Results do not depend on it.
 
@@ -108,21 +121,26 @@ class LearnerFederation(Federation):
     def __init__(
         self,
         data: Any,
-        learner: str | Learner | Algorithms = "hgb",
+        learner: Any = "hgb",
         *,
         training: Literal["pooled", "collective"] = "pooled",
-        scoring: str = BALANCED,
+        scoring: str | None = None,
+        scaling: Literal["minmax", "standard", "fitted"] | None = None,
         workers: int | None = None,
     ) -> None:
         refuse_in_worker()
-        self._data = data if isinstance(data, FederatedData) else from_clients(data)
-        if self._data.task == "language":
+        given = data if isinstance(data, FederatedData) else from_clients(data)
+        if given.task == "language":
             raise InputError("data: learners need one label a row, found a language task")
-        self._learner = learner_of(learner)
+        self._prepared = Prepared.of(given, learner_of(learner), scaling)
+        self._data, self._learner = self._prepared.data, self._prepared.learner
+        self.client_names, self.task = given.client_names, given.task
+        if scoring is None:
+            scoring = "r2" if given.task == "regression" else BALANCED
         self._training = training
         if training not in TRAINING:
             raise unknown_name("training", training, TRAINING)
-        if training == "collective" and self._learner not in (HGB, XGBOOST):
+        if training == "collective" and (self._learner not in (HGB, XGBOOST) or given.task == "regression"):
             raise InputError(
                 f"training = 'collective' is for boosted trees (learner 'hgb' or 'xgboost'), "
                 f"not {self._learner.name!r}: use 'pooled'"
@@ -138,6 +156,7 @@ class LearnerFederation(Federation):
         self._workers: Pool[Task] | None = None
         self._trials = TrialTable[_Trial, tuple[Work, int]]()  # a round is the work and its ticket
         self._fitted: dict[int, Any] = {}
+        self._metrics: tuple[Metric, ...] = ()
         self._ended: dict[int, Ended[Task]] = {}
         self.capabilities = frozenset({QUERY, REPEATABLE})
         self.train_clients = self._data.train_clients
@@ -265,6 +284,10 @@ class LearnerFederation(Federation):
 
     # Scores
 
+    def measure(self, metrics: Sequence[Metric]) -> None:
+        check_metrics(metrics, self.task)
+        self._metrics = tuple(metrics)
+
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
@@ -287,6 +310,7 @@ class LearnerFederation(Federation):
         loss, accuracy = np.full((2, len(clients)), np.nan)
         status = np.zeros(len(clients), np.int8)
         reasons: dict[int, str] = {}
+        metrics = {metric.name: np.full(len(clients), np.nan) for metric in self._metrics}
         for place, client in enumerate(clients.tolist()):
             if not sizes[place] or model is None:
                 continue
@@ -294,14 +318,18 @@ class LearnerFederation(Federation):
             try:
                 loss[place] = 1 - score_of(model, x, y, self._scoring)
                 accuracy[place] = _accuracy(model.predict(x), y)
+                if metrics:
+                    outputs = outputs_of(model, x, self._data.classes)
+                    for metric in self._metrics:
+                        metrics[metric.name][place] = metric.value(outputs, y)
             except Exception as error:
                 status[place], reasons[place] = Status.FAILED, in_words(error)
         cost = Cost(
             evaluations=len(clients),
             bytes_down=_bytes(model) * len(clients),
-            bytes_up=_SCORE_BYTES * len(clients),
+            bytes_up=(_SCORE_BYTES + 8 * len(metrics)) * len(clients),
         )
-        return Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost)
+        return Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost, metrics)
 
     # Local search
 
@@ -376,8 +404,24 @@ class LearnerFederation(Federation):
             "learner": self._learner.name,
             "training": TRAINING[self._training],
             "scoring": self._scoring,
+            **self._prepared.describe(),
             "workers": self._count,
         }
+
+    @property
+    def majority(self) -> float | None:
+        """The share of the commonest class among validation rows."""
+        return majority_share(self._data)
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How columns became features, where data came as columns."""
+        return self._data.encoding
+
+    @property
+    def preparation(self) -> Preparation:
+        """What encoded rows go through before the learner sees them."""
+        return self._prepared.preparation
 
     @property
     def scoring(self) -> str:
@@ -389,13 +433,17 @@ class LearnerFederation(Federation):
             "data": data_of(self._data),
             "learner": {
                 one.name: {
-                    "estimator": code_of(one.load()),
+                    "estimator": estimator_of(one.load()),
                     "fixed": json.loads(canonical(dict(one.fixed))),
                     "scale": one.scale,
                 }
                 for one in learners
             },
-            "settings": {"training": self._training, "scoring": self._scoring},
+            "settings": {
+                "training": self._training,
+                "scoring": self._scoring,
+                **({"scaling": self._prepared.scaling} if self._prepared.scaling != FITTED else {}),
+            },
         }
 
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
@@ -480,8 +528,8 @@ def _accuracy(predicted: NDArray[Any], y: NDArray[Any]) -> float:
 
 def _raw(model: Any) -> NDArray[np.uint8]:
     """The trees in XGBoost's own file format; empty for other estimators."""
-    booster = getattr(model, "booster_", None)
-    found = b"" if booster is None else bytes(booster.save_raw("ubj"))
+    booster: Any = getattr(model, "booster_", None)
+    found = bytes(booster.save_raw("ubj")) if hasattr(booster, "save_raw") else b""
     return np.frombuffer(found, np.uint8)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
-from fedhpo.data import FederatedData, from_clients
+from fedhpo.data import FederatedData, from_clients, without_missing
 from fedhpo.engine.executor import Setup, TrainFunction
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
@@ -102,6 +102,7 @@ def simulate(
     """
     if not isinstance(data, FederatedData):
         data = from_clients(data)
+    data = without_missing(data)
     _check(loss, train, device, stacking)
     setup = Setup(model_factory(model, data), data, loss, train, device)
     settings: dict[str, Any] = {

@@ -20,11 +20,14 @@ from fedhpo.core.hyperparameters import parse
 from fedhpo.core.settings import is_number, whole_number
 from fedhpo.core.streams import derive, stream
 from fedhpo.core.vectors import Vector, named_parts
-from fedhpo.data import distances
+from fedhpo.data import Encoding, distances
+from fedhpo.data.columns import Preparation, described
 from fedhpo.data.fingerprint import data_of
+from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
+from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.gather import Gathering
@@ -50,6 +53,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import ask_each, party_at, query_seed
@@ -148,6 +152,7 @@ class SimulatedFederation(HoldsTrials):
         self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._train_sizes = data.train.sizes
+        self.client_names, self.task = data.client_names, data.task
         self.train_clients = data.train_clients
         self.validation_clients = data.validation_clients
         self.test_clients = data.test_clients
@@ -173,6 +178,28 @@ class SimulatedFederation(HoldsTrials):
         model = FlatModel(flat.build(self._setup.factory, one.model))
         model.load(one.weights)
         return model.module
+
+    @property
+    def majority(self) -> float | None:
+        """The share of the commonest class among validation rows."""
+        return majority_share(self._setup.data)
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How columns became features, where data came as columns."""
+        return self._setup.data.encoding
+
+    @property
+    def preparation(self) -> Preparation:
+        """What encoded rows go through before the model sees them."""
+        data = self._setup.data
+        return Preparation(data.fill, data.mean, data.std)
+
+    @property
+    def zoo(self) -> dict[str, Any] | None:
+        """What builds the model, where it is one of ours."""
+        factory = self._setup.factory
+        return asdict(factory) if isinstance(factory, ZooModel) else None
 
     # Rounds
 
@@ -285,6 +312,17 @@ class SimulatedFederation(HoldsTrials):
 
     # Scores and queries
 
+    def measure(self, metrics: Sequence[Metric]) -> None:
+        check_metrics(metrics, self.task)
+        if tuple(metrics) == self._setup.metrics:
+            return
+        if self._trials.rounds:
+            raise InputError("measure: rounds are under way; call it before them")
+        if self._pool is not None:  # its workers know the old ones
+            self._pool.close()
+            self._pool = None
+        self._setup = replace(self._setup, metrics=tuple(metrics))
+
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
@@ -294,7 +332,8 @@ class SimulatedFederation(HoldsTrials):
         bounds = np.unique(np.cumsum(np.maximum(sizes, 1)) // _ROWS_PER_TASK, return_index=True)[1].tolist()
         chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
         orders: dict[Order, tuple[int, slice]] = {}
-        loss, accuracy = np.full((2, len(trials), len(chosen)), np.nan)
+        names = [metric.name for metric in self._setup.metrics]
+        values = np.full((len(trials), 2 + len(names), len(chosen)), np.nan)
         status = np.zeros((len(trials), len(chosen)), np.int8)
         reasons: list[dict[int, str]] = [{} for _ in trials]
         for i, trial in enumerate(self._trials[number] for number in trials):
@@ -312,7 +351,7 @@ class SimulatedFederation(HoldsTrials):
                 status[i, where] = Status.FAILED
                 reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
             else:
-                loss[i, where], accuracy[i, where] = done.value
+                values[i, :, where] = done.value
         found = [
             Scores(
                 number,
@@ -320,14 +359,15 @@ class SimulatedFederation(HoldsTrials):
                 chosen,
                 status[i],
                 sizes,
-                loss[i],
-                accuracy[i],
+                values[i, 0],
+                values[i, 1],
                 reasons[i],
                 Cost(
                     evaluations=len(chosen),
                     bytes_down=4 * len(self._trials[number].weights) * len(chosen),
-                    bytes_up=_SCORE_BYTES * len(chosen),
+                    bytes_up=(_SCORE_BYTES + 8 * len(names)) * len(chosen),
                 ),
+                dict(zip(names, values[i, 2:], strict=True)),
             )
             for i, number in enumerate(trials)
         ]
@@ -415,6 +455,7 @@ class SimulatedFederation(HoldsTrials):
             "runtime": "simulated",
             "data": self._setup.data.name,
             "clients": self._setup.data.clients,
+            **described(self._setup.data),
             "server": self._server,
             "weighting": self._aggregation.weighting,
             "aggregation": self._aggregation.rule,

@@ -15,8 +15,9 @@ from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.learners import HGB, XGBOOST
 from fedhpo.models import MODELS, models
+from fedhpo.protocol.objective import BALANCED
 from fedhpo.study import Study
-from fedhpo.study.learners import OPTIONS, is_learner
+from fedhpo.study.learners import is_learner
 from fedhpo.tuning.result import Result
 
 #: The key of the run config that names the run's directory.
@@ -97,5 +98,5 @@ def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFede
             f"model.training = {model.others['training']!r}: over Flower boosted trees are trained by "
             "bagging; leave it out"
         )
-    scoring = model.others.get("scoring", OPTIONS["scoring"])
+    scoring = model.others.get("scoring") or BALANCED
     return FlowerLearnerFederation(grid, weighting=study._weighting, scoring=scoring, **settings)

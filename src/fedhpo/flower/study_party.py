@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flwr.app import Context
 
 from fedhpo.aggregation.presets import SAFE
+from fedhpo.data import without_missing
 from fedhpo.federations.flower.clients import Hello
 from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
@@ -54,7 +55,10 @@ class StudyParty:
 
     @cached_property
     def _rows(self) -> NodeRows:
-        return NodeRows(self._study.load_data, self._data, self.tells)
+        load = self._study.load_data
+        if is_learner(self._study.file.model):
+            return NodeRows(load, self._data, self.tells)
+        return NodeRows(lambda: without_missing(load()), self._data, self.tells)
 
     @cached_property
     def _party(self) -> TorchParty | TreesParty:

@@ -23,6 +23,7 @@ from fedhpo.federations.flower.replies import TaskFailed
 from fedhpo.flower.queries import local_search_of, searched
 from fedhpo.flower.rows import NodeRows
 from fedhpo.flower.rules import rule_of
+from fedhpo.protocol.metrics import distinct
 from fedhpo.study import Study
 
 
@@ -79,9 +80,13 @@ class TorchParty:
         shape = shape_of(task)
         start = layout_of(executor.model(shape).model).join(arrays)
         with _alone():
-            loss, accuracy = executor.run(ScoreTask(shape, np.array([place]), task.split), [start], None)
+            executor.measure(distinct(task.metrics))
+            loss, accuracy, *others = executor.run(
+                ScoreTask(shape, np.array([place]), task.split), [start], None
+            )
+        metrics = {name: float(found[0]) for name, found in zip(task.metrics, others, strict=True)}
         rows = len(getattr(executor.setup.data, task.split).rows(place))
-        return Scored(self._rows.told(rows), float(loss[0]), float(accuracy[0]))
+        return Scored(self._rows.told(rows), float(loss[0]), float(accuracy[0]), metrics)
 
     def fine_tune(self, query: Mapping[str, Any], arrays: NamedArrays, task: Task, context: Context) -> Any:
         """The answer to `fedhpo.protocol.fine_tune.FineTune`, and what it cost."""

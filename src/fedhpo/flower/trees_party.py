@@ -16,10 +16,11 @@ from fedhpo.federations.learners import LearnerFederation
 from fedhpo.flower.queries import local_search_of, searched
 from fedhpo.flower.rows import NodeRows
 from fedhpo.learners.boosted import BoostedTrees
-from fedhpo.learners.scoring import score_of
+from fedhpo.learners.scoring import BALANCED, outputs_of, score_of
 from fedhpo.learners.tasks import Bench
+from fedhpo.protocol.metrics import distinct
 from fedhpo.study import Study
-from fedhpo.study.learners import OPTIONS, learner_in
+from fedhpo.study.learners import learner_in
 
 
 class TreesParty:
@@ -28,7 +29,7 @@ class TreesParty:
     def __init__(self, study: Study, rows: NodeRows) -> None:
         model = study.file.model
         self._learner, self._rows = learner_in(model), rows
-        self._scoring = model.others.get("scoring", OPTIONS["scoring"])
+        self._scoring = model.others.get("scoring") or BALANCED
 
     def hello(self, context: Context) -> Hello:
         """What this node is."""
@@ -55,7 +56,9 @@ class TreesParty:
             return Scored(size)
         trees = BoostedTrees().adopt(model, data.classes or 2)
         loss = 1 - score_of(trees, x, y, self._scoring)
-        return Scored(size, loss, float((trees.predict(x) == y).mean()))
+        outputs = outputs_of(trees, x, data.classes)
+        metrics = {metric.name: metric.value(outputs, y) for metric in distinct(task.metrics)}
+        return Scored(size, loss, float((trees.predict(x) == y).mean()), metrics)
 
     def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""

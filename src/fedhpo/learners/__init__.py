@@ -1,13 +1,17 @@
 """Learners for parties with tabular data: scikit-learn's estimators and XGBoost."""
 
 from fedhpo.learners.learner import Algorithms, Learner
-from fedhpo.learners.paper import CASH, HGB, LEARNERS, MLP, SVM, XGBOOST, learner_of
+from fedhpo.learners.named import LEARNERS, learner_of
+from fedhpo.learners.others import CATBOOST, LIGHTGBM
+from fedhpo.learners.paper import CASH, HGB, MLP, SVM, XGBOOST
 from fedhpo.learners.scoring import cross_validated_loss
 
 __all__ = [
     "CASH",
+    "CATBOOST",
     "HGB",
     "LEARNERS",
+    "LIGHTGBM",
     "MLP",
     "SVM",
     "XGBOOST",

@@ -86,6 +86,12 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.arange(max(classes, 2))
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """A missing value (NaN) goes to the side of a split that suits it."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def predict_proba(self, x: Array) -> Array:
         """The probability of each class."""
         found: Array = self.booster_.predict(import_xgboost().DMatrix(x, nthread=1))

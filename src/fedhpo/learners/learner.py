@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
 from fedhpo.core.settings import check_settings, shown
 from fedhpo.space import Choice, Space
 from fedhpo.space.config import Config, Frozen
@@ -16,7 +16,11 @@ from fedhpo.space.config import Config, Frozen
 
 @dataclass(frozen=True)
 class Learner:
-    """An estimator by its import path; its hyperparameters are those of the scope `client`.
+    """An estimator; its hyperparameters are those of the scope `client`.
+
+    `estimator` is an import path, a class with scikit-learn's methods, or an estimator to begin from, such as
+    a `Pipeline`: that is cloned, and a step's hyperparameter is called `step__name`, as in scikit-learn.
+    `regressor` is the path of the one that takes its place where targets are numbers.
 
     `space` is the paper's, or None where users bring their own. `fixed` are arguments that no config
     changes. With `scale` features are brought to 0..1 by the rows that the estimator is fitted on, those
@@ -28,11 +32,14 @@ class Learner:
     """
 
     name: str
-    estimator: str
+    estimator: Any
     space: Space | None = None
     fixed: Mapping[str, Any] = field(default_factory=Frozen)
     scale: bool = False
     default: Mapping[str, Any] = field(default_factory=Frozen)
+    regressor: str | None = None
+    #: The extra that installs the estimator's package.
+    extra: str | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -42,15 +49,17 @@ class Learner:
         object.__setattr__(self, "default", Frozen(self.default))
 
     def build(self, config: Config, seed: int) -> Any:
-        """The estimator, not fitted yet; `seed` is its `random_state` if it has one."""
+        """The estimator, not fitted yet; `seed` is its and its steps' `random_state`, if they have one."""
         kind = self.load()
         arguments = {**self.fixed, **config.client, **config.model}
         try:
-            made = kind(**arguments)
-        except TypeError as error:
+            made = kind(**arguments) if isinstance(kind, type) else _cloned(kind, arguments)
+        except (TypeError, ValueError) as error:
             raise InputError(f"{self.name}: {error}") from None
-        if "random_state" in made.get_params():
-            made.set_params(random_state=seed)
+        known = made.get_params()
+        seeds = [name for name in known if name == "random_state" or name.endswith("__random_state")]
+        fixed_by_user = {} if isinstance(kind, type) else known
+        made.set_params(**{name: seed for name in seeds if fixed_by_user.get(name) is None})
         if not self.scale:
             return made
         from sklearn.pipeline import make_pipeline
@@ -59,25 +68,49 @@ class Learner:
         return make_pipeline(MinMaxScaler(), made)
 
     def load(self) -> Any:
-        """The estimator's class."""
+        """The estimator's class, or the estimator to begin from."""
+        if not isinstance(self.estimator, str):
+            return _checked(self.estimator, shown(self.estimator))
         module, _, name = self.estimator.partition(":")
         if not module or not name:
             raise InputError(f"estimator = {self.estimator!r}: must be 'package.module:Name'")
         try:
             found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
+        except ImportError as error:
+            if self.extra is not None and error.name == module.partition(".")[0]:
+                raise MissingExtraError(error.name, self.extra) from None
             raise InputError(f"estimator = {self.estimator!r}: cannot be imported: {error}") from None
-        for method in ("fit", "predict", "get_params"):
-            if not hasattr(found, method):
-                raise InputError(
-                    f"estimator = {self.estimator!r}: must have fit, predict and get_params, lacks {method}"
-                )
-        return found
+        except AttributeError as error:
+            raise InputError(f"estimator = {self.estimator!r}: cannot be imported: {error}") from None
+        return _checked(found, repr(self.estimator))
+
+    def for_task(self, task: str) -> Learner:
+        """The learner for classes or for numbers."""
+        if task != "regression" or self.regressor is None:
+            return self
+        return replace(self, estimator=self.regressor, regressor=None)
+
+    def unscaled(self) -> Learner:
+        """The same on features as they come."""
+        return replace(self, scale=False)
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the estimator takes features with NaN, as far as it says."""
+        from sklearn.utils import get_tags
+
+        try:
+            return bool(get_tags(self.build(Config(), 0)).input_tags.allow_nan)
+        except (AttributeError, TypeError, InputError):
+            return False
 
     @property
     def arguments(self) -> list[str] | None:
         """The names of what the estimator takes; None where it takes any."""
-        parameters = inspect.signature(self.load()).parameters.values()
+        kind = self.load()
+        if not isinstance(kind, type):
+            return list(kind.get_params())
+        parameters = inspect.signature(kind).parameters.values()
         free = any(one.kind is one.VAR_KEYWORD for one in parameters)
         return None if free else [one.name for one in parameters]
 
@@ -87,6 +120,22 @@ class Learner:
         for name in names if known is not None else ():
             if name not in (known or ()):
                 raise unknown_name(f"hyperparameter of {self.name}", name, known or ())
+
+
+def _checked(found: Any, told: str) -> Any:
+    """A class or an object with the methods of an estimator."""
+    for method in ("fit", "predict", "get_params", "set_params"):
+        if not hasattr(found, method):
+            raise InputError(
+                f"estimator = {told}: must have fit, predict, get_params and set_params, lacks {method}"
+            )
+    return found
+
+
+def _cloned(estimator: Any, arguments: Mapping[str, Any]) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator).set_params(**arguments)
 
 
 @dataclass(frozen=True)
@@ -117,8 +166,6 @@ class Algorithms:
     @property
     def space(self) -> Space:
         """All spaces in one, and the choice."""
-        from dataclasses import replace
-
         client = {
             name: replace(hyperparameter, when={"model.algorithm": one.name})
             for one in self.learners
@@ -134,6 +181,24 @@ class Algorithms:
             raise unknown_name("algorithm", name, known)
         own = {key: value for key, value in config.model.items() if key != "algorithm"}
         return known[name].build(Config(client=config.client, model=own), seed)
+
+    def for_task(self, task: str) -> Algorithms:
+        """The learners for classes or for numbers."""
+        return replace(self, learners=tuple(one.for_task(task) for one in self.learners))
+
+    def unscaled(self) -> Algorithms:
+        """The same on features as they come."""
+        return replace(self, learners=tuple(one.unscaled() for one in self.learners))
+
+    @property
+    def scale(self) -> bool:
+        """Whether one of them scales."""
+        return any(one.scale for one in self.learners)
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether all of them take features with NaN."""
+        return all(one.takes_missing for one in self.learners)
 
     def check(self, names: Iterable[str]) -> None:
         """Refuse names that no estimator takes."""

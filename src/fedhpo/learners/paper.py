@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from fedhpo.core.errors import unknown_name
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.space import Float, Int, Space
 
@@ -20,7 +17,13 @@ _TREES = Space(
 _TREES_DEFAULT = {"max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 20, "l2_regularization": 0.0}
 
 #: Histogram-based gradient boosted trees (D.2.1), on features as they are.
-HGB = Learner("hgb", "sklearn.ensemble:HistGradientBoostingClassifier", _TREES, default=_TREES_DEFAULT)
+HGB = Learner(
+    "hgb",
+    "sklearn.ensemble:HistGradientBoostingClassifier",
+    _TREES,
+    default=_TREES_DEFAULT,
+    regressor="sklearn.ensemble:HistGradientBoostingRegressor",
+)
 
 #: Kernel SVM (D.2.2), on features scaled to 0..1.
 SVM = Learner(
@@ -70,22 +73,3 @@ XGBOOST = Learner("xgboost", "fedhpo.learners.boosted:BoostedTrees", _TREES, def
 
 #: The algorithm as a hyperparameter.
 CASH = Algorithms((HGB, SVM, MLP))
-
-LEARNERS: Mapping[str, Learner | Algorithms] = {one.name: one for one in (HGB, SVM, MLP, XGBOOST, CASH)}
-
-
-def learner_of(learner: str | Learner | Algorithms) -> Learner | Algorithms:
-    """The learner meant by a name, or by an estimator's import path.
-
-    >>> learner_of("sklearn.naive_bayes:GaussianNB").name
-    'GaussianNB'
-    """
-    if not isinstance(learner, str):
-        return learner
-    if ":" in learner:
-        own = Learner(learner.partition(":")[2], learner)
-        own.load()
-        return own
-    if learner not in LEARNERS:
-        raise unknown_name("learner", learner, LEARNERS)
-    return LEARNERS[learner]

@@ -83,6 +83,24 @@ def score_of(estimator: Any, x: Array, y: Array, scoring: str) -> float:
         return float(scorer(scoring)(estimator, x, y))
 
 
+def outputs_of(estimator: Any, x: Array, classes: int | None) -> Array:
+    """What metrics are computed from: the probabilities of all classes, or what ranks them; or numbers."""
+    if classes is None:
+        return np.asarray(estimator.predict(x), np.float64)
+    if hasattr(estimator, "predict_proba"):
+        found = np.asarray(estimator.predict_proba(x), np.float64)
+    elif hasattr(estimator, "decision_function"):
+        found = np.asarray(estimator.decision_function(x), np.float64)
+        found = np.column_stack([-found, found]) if found.ndim == 1 else found
+    else:
+        told = np.asarray(estimator.predict(x), int)
+        return np.asarray(np.eye(max(classes, int(told.max(initial=0)) + 1))[told])
+    known = np.asarray(estimator.classes_, int)
+    whole = np.full((len(x), max(classes, int(known.max()) + 1)), min(0.0, float(found.min(initial=0.0))))
+    whole[:, known] = found
+    return whole
+
+
 def cross_validated_loss(
     learner: Builds,
     config: Config,

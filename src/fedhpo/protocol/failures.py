@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
@@ -31,6 +31,8 @@ class Failure:
     client: int
     trial: int | None
     round: int | None
+    name: str | None = None
+    """What the client is called, where it has a name."""
 
     @property
     def is_exception(self) -> bool:
@@ -44,7 +46,8 @@ class Failure:
             "scoring": f"when it scored the model{trial}",
             "query": "at a query",
         }
-        return f"client {self.client} failed {when[self.during]}: {self.reason}"
+        called = str(self.client) if self.name is None else repr(self.name)
+        return f"client {called} failed {when[self.during]}: {self.reason}"
 
 
 class ClientFailed(UserWarning):
@@ -87,8 +90,14 @@ class _Group:
 class Failures:
     """Counts failures as replies come in; `tell` hears of the first of each reason that is an exception."""
 
-    def __init__(self, tell: Callable[[Failure], None] = lambda failure: None) -> None:
+    def __init__(
+        self,
+        tell: Callable[[Failure], None] = lambda failure: None,
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.tell = tell
+        #: What clients are called, by their numbers.
+        self.names = names
         self._groups: dict[tuple[str, str, str], _Group] = {}
         self._rounds: dict[int, int] = {}
 
@@ -97,7 +106,7 @@ class Failures:
         for item in items:
             if isinstance(item, RoundReport | Scores | Answer):
                 for failure in self._of(item):
-                    self._add(failure, replayed)
+                    self._add(self._named(failure), replayed)
 
     def _of(self, item: RoundReport | Scores | Answer) -> Iterable[Failure]:
         if isinstance(item, Answer):
@@ -114,6 +123,9 @@ class Failures:
         for place, reason in sorted(item.reasons.items()):
             status = Status(int(item.status[place])).name.lower()
             yield Failure(reason, status, during, int(clients[place]), item.trial, number)
+
+    def _named(self, failure: Failure) -> Failure:
+        return failure if self.names is None else replace(failure, name=self.names[failure.client])
 
     def _add(self, failure: Failure, replayed: bool) -> None:
         key = (re.sub(r"\d+", "#", failure.reason), failure.status, failure.during)

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.notebook import facts_as_html
+from fedhpo.protocol.metrics import Metric
 from fedhpo.space.config import Config
 
 Ints = NDArray[np.int64]
@@ -220,10 +222,13 @@ class Scores:
     accuracy: Floats
     reasons: Mapping[int, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
+    #: Further metrics by name, where these were asked for with `Federation.measure`.
+    metrics: Mapping[str, Floats] = field(default_factory=dict)
 
     def mean(self, metric: str, weighting: Literal["size", "uniform"] = "size") -> float:
-        """Mean of "loss" or "accuracy" over the clients that have one; NaN without any."""
-        return weighted_mean(getattr(self, metric), self.size, weighting)
+        """Mean of "loss", "accuracy" or a further metric over the clients that have one; NaN without any."""
+        found = self.metrics[metric] if metric in self.metrics else getattr(self, metric)
+        return weighted_mean(found, self.size, weighting)
 
 
 def weighted_mean(values: Floats, sizes: Ints, weighting: Literal["size", "uniform"] = "size") -> float:
@@ -286,6 +291,18 @@ class Federation(ABC):
     train_clients: Ints
     validation_clients: Ints
     test_clients: Ints
+    #: What clients are called, where they have names of their own.
+    client_names: Sequence[str] | None = None
+    #: "classification", "regression" or "language", where that is known.
+    task: str | None = None
+
+    def __repr__(self) -> str:
+        about = self.describe()
+        counts = f"{len(self.train_clients)} clients train, {len(self.validation_clients)} validate"
+        return f"<{type(self).__name__}: {about.get('data', about.get('runtime', ''))}, {counts}>"
+
+    def _repr_html_(self) -> str:
+        return facts_as_html(type(self).__name__, self.describe())
 
     @abstractmethod
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
@@ -329,6 +346,13 @@ class Federation(ABC):
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
         """Scores of each trial's model at these clients, without training."""
+
+    def measure(self, metrics: Sequence[Metric]) -> None:
+        """Have clients compute these metrics too when they evaluate; see `fedhpo.protocol.metrics`."""
+        if metrics:
+            raise InputError(
+                f"metric {metrics[0].name!r}: {type(self).__name__} has 'accuracy', 'error' and 'loss' only"
+            )
 
     @abstractmethod
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
-from fedhpo.protocol.federation import Floats, Ints, Scores
+from fedhpo.protocol.federation import Federation, Floats, Ints, Scores
+from fedhpo.protocol.metrics import BASE, NAMED, Metric, direction_of, distinct
 from fedhpo.protocol.middle import middle_and_error
 
 #: How scores are put together over clients.
 OVER = ("mean", "tail", "worst", "median", "trimmed")
 #: The mean over classes of the share of a class' rows that is predicted correctly.
 BALANCED = "balanced_accuracy"
-#: Metrics, and whether more of it is better.
-METRICS: Mapping[str, bool] = {"accuracy": True, "error": False, "loss": False, BALANCED: True}
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,17 @@ class Score:
 class Objective:
     """The metric to optimise, over clients.
 
-    `metric` is "accuracy", "error" (1 minus the accuracy), "loss", or "balanced_accuracy" (the mean of the
-    classes' accuracies), which learners have: see `fedhpo.LearnerFederation`.
+    `metric` is "accuracy", "error" (1 minus the accuracy), "loss"; one that clients compute from outputs and
+    targets: "balanced_accuracy", "auroc", "average_precision", "f1", "f1_macro", "top_3_accuracy" (any
+    number), "perplexity", "mae", "rmse", "r2", or a scorer of scikit-learn by name; or the name of a
+    `fedhpo.Metric` that `fedhpo.tune` is given: then state the `direction`. `also` are metrics to report
+    beside it.
 
     `over` is "mean", or "tail": the mean over the share `tail` of clients that are worst off, for
     models that must serve everybody; or "worst": the one client that is worst off. Where some clients may
     lie, "median", or "trimmed": the mean without the share `trim` of clients at either end; in both every
     client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
-    "uniform". `direction` follows from the metric; if given, it is checked.
+    "uniform". `direction` follows from the metric; if given, it is checked. A metric of your own needs it.
 
     >>> Objective("error").maximise
     False
@@ -69,12 +71,18 @@ class Objective:
     weighting: str = "size"
     direction: str | None = None
     trim: float = 0.25
+    also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.metric not in METRICS:
-            raise unknown_name("metric", self.metric, METRICS)
-        natural = "maximize" if self.maximise else "minimize"
+        if self.direction not in (None, "maximize", "minimize"):
+            raise unknown_name("direction", self.direction, ["maximize", "minimize"])
+        object.__setattr__(self, "also", tuple(self.also))
+        known = direction_of(self.metric)
+        if known is None and self.direction is None:
+            error = unknown_name("metric", self.metric, [*BASE, *NAMED, "top_3_accuracy"])
+            raise InputError(f"{error}; a metric of your own needs direction = 'maximize' or 'minimize'")
+        natural = self.direction if known is None else "maximize" if known else "minimize"
         if self.direction not in (None, natural):
             raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
         if self.over not in OVER:
@@ -94,10 +102,13 @@ class Objective:
     @property
     def maximise(self) -> bool:
         """Whether more is better."""
-        return METRICS[self.metric]
+        known = direction_of(self.metric)
+        return self.direction == "maximize" if known is None else known
 
     def values(self, scores: Scores) -> Floats:
         """The metric at each client."""
+        if self.metric in scores.metrics:
+            return scores.metrics[self.metric]
         if self.metric == "loss":
             return scores.loss
         if self.metric == BALANCED:  # of learners, whose loss is 1 minus what they score
@@ -123,6 +134,8 @@ class Objective:
     def _counted(self, scores: Scores) -> tuple[Floats, Floats]:
         values = self.values(scores)
         known = (scores.status == 0) & (scores.size > 0)
+        if self.metric in scores.metrics:  # not defined at every client, as AUROC where all are of one class
+            known &= ~np.isnan(values)
         weights = scores.size.astype(np.float64) if self.weighting == "size" else np.ones(len(values))
         return values[known], weights[known]
 
@@ -144,6 +157,10 @@ class Objective:
             "over": self.over,
             "weighting": self.weighting,
         }
+        if self.metric not in (*BASE, BALANCED):
+            facts["metric_is"] = f"the mean over clients of each one's {self.metric}, not that of all rows"
+        if self.also:
+            facts["also"] = list(self.also)
         own = {"tail": self.tail} if self.over == "tail" else {}
         return facts | own | ({"trim": self.trim} if self.over == "trimmed" else {})
 
@@ -157,6 +174,22 @@ def objective_of(scoring: str | None) -> Objective:
     if scoring is None:
         return Objective()
     return Objective(scoring if scoring in ("accuracy", BALANCED) else "loss")
+
+
+def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation) -> tuple[Metric, ...]:
+    """What clients must compute beside what they score by anyway."""
+    own = {one.name for one in more if isinstance(one, Metric)}
+    named = [name for name in (objective.metric, *objective.also) if name not in own]
+    known = [name for name in named if name != objective.metric or direction_of(name) is not None]
+    found = distinct([*dict.fromkeys(known), *more])
+    return tuple(metric for metric in found if metric.name != BALANCED or federation.scoring != BALANCED)
+
+
+def natural_objective(federation: Federation) -> Objective:
+    """What is optimised unless something is said: what clients score by, or what goes with their targets."""
+    if federation.scoring is None and federation.task == "regression":
+        return Objective("loss")
+    return objective_of(federation.scoring)
 
 
 def mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
@@ -199,10 +232,19 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     return (gain if objective.maximise else -gain), error, int(known.sum())
 
 
+#: Metrics that scikit-learn's scorers call otherwise.
+_SCORERS = {
+    "error": "accuracy",
+    "auroc": "roc_auc",
+    "mae": "neg_mean_absolute_error",
+    "rmse": "neg_root_mean_squared_error",
+}
+
+
 def local_scoring(metric: str) -> str:
     """What parties score by, so that their searches go by the metric of the objective.
 
     >>> local_scoring("error"), local_scoring("balanced_accuracy")
     ('accuracy', 'balanced_accuracy')
     """
-    return "accuracy" if metric == "error" else metric
+    return _SCORERS.get(metric, metric)

@@ -16,6 +16,7 @@ from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
 from fedhpo.protocol.federation import Floats, Ints
+from fedhpo.protocol.metrics import BASE
 from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.report.agreement import Agreement, agreements
 from fedhpo.report.incumbents import Incumbent, incumbents_of
@@ -143,6 +144,9 @@ class RunView:
 
 def _metric(metric: str, row: Mapping[str, Any], when: str) -> float | None:
     """The mean over clients by size that a row of the history holds, in the objective's metric."""
+    if metric not in BASE and (when or metric in row or metric != BALANCED):
+        found: float | None = None if when else row.get(metric)  # what a cohort sees has no further metrics
+        return found
     value: float | None = row[f"{'loss' if metric in ('loss', BALANCED) else 'accuracy'}{when}"]
     if value is None or metric in ("loss", "accuracy"):
         return value

@@ -34,6 +34,8 @@ _REPORT = {
 _SCORES = {"clients": "<i8", "status": "<i1", "size": "<i8", "loss": "<f8", "accuracy": "<f8"}
 _INTEGERS = [(t, np.iinfo(t).min, np.iinfo(t).max) for t in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4")]
 _CONSECUTIVE = "consecutive"
+#: Before the name of a further metric; no field is called so.
+_METRIC = "metric "
 # Below this the time to compress counts for more than the space: short rounds make many small events.
 _WORTH_COMPRESSING = 16384
 
@@ -50,7 +52,7 @@ def pack(items: Items) -> bytes:
         return _pack_columns("reports", facts, items, _REPORT)
     if items and isinstance(items[0], Scores):
         facts = [[s.trial, s.split, *_extras(s)] for s in untyped]
-        return _pack_columns("scores", facts, items, _SCORES)
+        return _pack_columns("scores", facts, items, _SCORES, list(untyped[0].metrics))
     answers = [[a.client, int(a.status), a.content, a.reason, _cost(a.cost)] for a in untyped]
     return _with_header({"kind": "answers", "items": answers}, b"")
 
@@ -73,9 +75,17 @@ def unpack(payload: bytes) -> list[Any]:
                 header["items"], columns, strict=True
             )
         ]
-    columns = _columns(header, payload, 4 + length, _SCORES)
+    names = header.get("metrics", [])
+    columns = _columns(header, payload, 4 + length, _SCORES | _metric_types(names))
     return [
-        Scores(trial, split, **arrays, reasons=_reasons(why), cost=Cost(*cost))
+        Scores(
+            trial,
+            split,
+            **{name: arrays[name] for name in _SCORES},
+            reasons=_reasons(why),
+            cost=Cost(*cost),
+            metrics={name: arrays[_METRIC + name] for name in names},
+        )
         for (trial, split, why, cost), arrays in zip(header["items"], columns, strict=True)
     ]
 
@@ -136,11 +146,13 @@ def _with_header(header: dict[str, Any], body: bytes) -> bytes:
 
 
 @np.errstate(over="ignore", under="ignore")  # of floats that do not fit into 4 bytes
-def _pack_columns(kind: str, facts: list[Any], items: Sequence[Any], types: dict[str, str]) -> bytes:
+def _pack_columns(
+    kind: str, facts: list[Any], items: Sequence[Any], types: dict[str, str], metrics: Sequence[str] = ()
+) -> bytes:
     lengths = [len(getattr(item, next(iter(types)))) for item in items]
     specs, bodies = [], []
-    for name, dtype in types.items():
-        parts = [np.asarray(getattr(item, name), dtype=dtype) for item in items]
+    for name, dtype in (types | _metric_types(metrics)).items():
+        parts = [np.asarray(_field(item, name), dtype=dtype) for item in items]
         for part, length in zip(parts, lengths, strict=True):
             if part.shape != (length,):
                 raise ValueError(f"{name} has shape {part.shape}, {next(iter(types))} has {length} entries")
@@ -149,7 +161,18 @@ def _pack_columns(kind: str, facts: list[Any], items: Sequence[Any], types: dict
         specs.append([spec, alike])
         bodies.append(body)
     header = {"kind": kind, "items": facts, "lengths": lengths, "columns": specs}
+    if metrics:
+        header["metrics"] = list(metrics)
     return _with_header(header, b"".join(bodies))
+
+
+def _metric_types(names: Sequence[str]) -> dict[str, str]:
+    """The columns of further metrics, which follow the others."""
+    return {_METRIC + name: "<f8" for name in names}
+
+
+def _field(item: Any, name: str) -> Any:
+    return item.metrics[name.removeprefix(_METRIC)] if name.startswith(_METRIC) else getattr(item, name)
 
 
 def _columns(header: Any, payload: bytes, offset: int, types: dict[str, str]) -> list[dict[str, Any]]:

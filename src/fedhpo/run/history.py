@@ -83,6 +83,7 @@ def _row(item: RoundReport | Scores, number: int) -> dict[str, Any]:
         **{status.name.lower(): int(np.sum(item.status == status)) for status in Status},
         **{name: _mean(item, name) if trained else None for name in _REPORTED},
         **{name: None if trained else _mean(item, name) for name in _SCORED},
+        **({name: _mean(item, name) for name in item.metrics} if isinstance(item, Scores) else {}),
     }
 
 

@@ -442,7 +442,8 @@ def _finite(value: Any) -> Any:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    columns = list(dict.fromkeys(name for row in rows for name in row))  # only evaluations have all metrics
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

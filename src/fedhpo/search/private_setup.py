@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.metrics import BASE, Metric
 from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.search.private import channel_of
 
@@ -22,14 +24,15 @@ COVERS = (
 )
 
 
-def check_scored(objective: Objective, federation: Federation) -> None:
-    """Refuse a metric that the federation's clients do not score by."""
-    if objective.metric == BALANCED and federation.scoring != BALANCED:
-        found = "torch models" if federation.scoring is None else f"scoring = {federation.scoring!r}"
-        raise InputError(
-            f"metric = {BALANCED!r}: needs learners with scoring = {BALANCED!r}, found {found}; "
-            "use 'accuracy', 'error' or 'loss'"
-        )
+def check_scored(objective: Objective, federation: Federation, metrics: Sequence[Metric] = ()) -> None:
+    """Refuse a metric that nobody computes, and a direction that is not its own."""
+    own = {metric.name: metric.maximise for metric in metrics}
+    name = objective.metric
+    scored = name in BASE or name in own or (name == BALANCED and federation.scoring == BALANCED)
+    if not scored:
+        raise InputError(f"metric {name!r}: give it to fedhpo.tune(metrics=[fedhpo.Metric({name!r}, ...)])")
+    if own.get(name, objective.maximise) != objective.maximise:
+        raise InputError(f"direction: {name!r} says maximise={own[name]}, the objective the opposite")
 
 
 def private_objective(objective: Objective, federation: Federation) -> Objective:
@@ -38,6 +41,14 @@ def private_objective(objective: Objective, federation: Federation) -> Objective
     One of n clients moves a mean by at most 1/n only if scores lie in [0, 1] and all weigh the same. Training
     weighs clients the same too, so that what is scored is what is trained.
     """
+    if objective.metric not in ("accuracy", "error", "loss", BALANCED) or objective.also:
+        named = [name for name in (objective.metric, *objective.also) if name not in BASE]
+        raise InputError(
+            f"privacy: {', '.join(named)} is not defined at every client, so that one client could "
+            "move its mean by more than 1/n: use 'accuracy' or 'error', and report nothing else"
+        )
+    if objective.metric == BALANCED and federation.scoring != BALANCED:
+        raise InputError(f"privacy: metric {BALANCED!r} is for learners that score by it; use 'accuracy'")
     if objective.metric == "loss":
         raise InputError("privacy needs a score in [0, 1]: objective 'accuracy' or 'error', not 'loss'")
     if objective.over != "mean":

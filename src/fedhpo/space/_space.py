@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.notebook import table_as_html
 from fedhpo.space import _form, _grid, _moves
 from fedhpo.space._hyperparameter import Hyperparameter
 from fedhpo.space.config import SCOPES, Config, Frozen, check_key, frozen_value
@@ -437,6 +438,17 @@ class Space:
 
     def _key(self) -> tuple[object, ...]:
         return self.names, self.hyperparameters, self.fixed
+
+    def __str__(self) -> str:
+        tuned = [f"{name}: {one!r}" for name, one in self.hyperparameters.items()]
+        return "\n".join([*tuned, *(f"{name}: {value!r}, fixed" for name, value in self.fixed.items())])
+
+    def _repr_html_(self) -> str:
+        rows: list[Sequence[Any]] = [
+            (name, repr(one), one.default_value()) for name, one in self.hyperparameters.items()
+        ]
+        rows += [(name, "fixed", value) for name, value in self.fixed.items()]
+        return table_as_html(["hyperparameter", "values", "your own"], rows, len(rows))
 
     def __repr__(self) -> str:
         scopes = ((scope, _form.marked(self.scope(scope))) for scope in SCOPES)

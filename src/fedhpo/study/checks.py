@@ -21,6 +21,8 @@ def check_data(data: Data) -> None:
     """The name, the options of that set, and the kinds of partition and split."""
     if datasets.brings(data.name):
         return
+    if "name" not in data.model_fields_set and "files" not in data.others:
+        raise InputError("data.name is missing: a data set, or 'package.module:function'; or data.files")
     if data.name not in DATASETS:
         raise datasets.unknown(data.name, "data.name")
     options = DATASETS[data.name].options

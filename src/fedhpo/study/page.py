@@ -170,7 +170,9 @@ def _learners() -> str:
         [
             "Or it is a learner, for tabular data: one round is one whole training. An empty `[space]` "
             "stands for the learner's own. Further keys are fixed arguments of the estimator; `training` is "
-            '`"pooled"` or, of boosted trees, `"collective"`, `scoring` a scorer of scikit-learn.',
+            '`"pooled"` or, of boosted trees, `"collective"`, `scoring` a scorer of scikit-learn '
+            "(balanced accuracy if left out, r2 for regression), `scaling` minmax, standard or fitted, see "
+            "`fedhpo.LearnerFederation`.",
             _table(["learner", "its keys, with defaults"], rows),
         ]
     )

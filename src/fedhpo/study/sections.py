@@ -36,7 +36,9 @@ class Data(OpenSection):
     `fedhpo.from_clients` takes.
     """
 
-    name: str = Field(description="a data set, or `package.module:function`")
+    name: str = Field(
+        "csv", description="a data set, or `package.module:function`; may be left out where `files` is given"
+    )
     clients: int | None = Field(None, ge=1, description="number of clients; the set's own if left out")
     partition: dict[str, Any] | None = Field(None, description="how rows are dealt to clients, by `kind`")
     split: dict[str, Any] | None = Field(None, description="which rows validate and test, by `kind`")

@@ -20,12 +20,12 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.objects import call_own
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.method import Method
-from fedhpo.protocol.objective import BALANCED, Objective, objective_of
+from fedhpo.protocol.objective import BALANCED, Objective, natural_objective, objective_of
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
 from fedhpo.study.checks import check_clients, check_data, check_model, check_server, check_space
 from fedhpo.study.from_dataclass import build
-from fedhpo.study.learners import OPTIONS, check_learner, is_learner, learner_federation, learner_tables
+from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.methods import method_in
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
@@ -108,11 +108,6 @@ class Study:
             check_model(self.file.model, self.file.space.model)
             check_space(self.space, self.file.server)
         _ = self.method, self.objective, self.evaluator, self.proxy_study
-        if self.objective.metric == BALANCED and not is_learner(self.file.model):
-            raise InputError(
-                f"objective.metric = {BALANCED!r}: is for learners; of a torch model use 'accuracy', "
-                "'error' or 'loss'"
-            )
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
         budget = self.file.budget
@@ -239,9 +234,15 @@ class Study:
         """What is optimised."""
         given = self.file.objective.model_dump(exclude_unset=True)
         if is_learner(self.file.model) and "metric" not in given:
-            scoring = self.file.model.others.get("scoring", OPTIONS["scoring"])
+            scoring = self.file.model.others.get("scoring") or BALANCED
             given = {"metric": objective_of(scoring).metric, **given}
         return build(Objective, given, "objective")
+
+    def _objective_of(self, federation: Federation) -> Objective:
+        """What is optimised; where the file names no metric, what goes with the federation's targets."""
+        if "metric" in self.file.objective.model_fields_set:
+            return self.objective
+        return replace(self.objective, metric=natural_objective(federation).metric)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -387,7 +388,7 @@ class Study:
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,
-                    objective=self.objective,
+                    objective=self._objective_of(opened),
                     evaluation=self.evaluator,
                     callbacks=callbacks,
                     timeout=timeout if timeout is not None else budget.timeout,

@@ -99,12 +99,13 @@ def _tested(search: Search, trials: list[int]) -> dict[int, dict[str, Any]]:
 
 
 def _means(scores: Scores, objective: Objective) -> dict[str, Any]:
-    """The objective on test data (`value`), and the means of accuracy and loss with its weights."""
+    """The objective on test data (`value`), and the means of all metrics with its weights."""
     weighting: Literal["size", "uniform"] = "size" if objective.weighting == "size" else "uniform"
     return {
         "value": objective.observe(scores, 0, len(scores.clients)).value,
         "accuracy": scores.mean("accuracy", weighting),
         "loss": scores.mean("loss", weighting),
+        **{name: scores.mean(name, weighting) for name in scores.metrics},
         "clients": int((scores.size > 0).sum()),
     }
 

@@ -14,6 +14,7 @@ from fedhpo.search.private_setup import COVERS
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Trial
 from fedhpo.tuning.conclusion import Conclusion, deployed, named_gain, path_of
+from fedhpo.tuning.predict import scores_of
 
 _COUNTED = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
 
@@ -35,7 +36,7 @@ def outcome_of(
         "objective": objective,
         "evaluation": search.evaluator.to_dict(),
         "privacy": _privacy(search),
-        "best": None if best is None else _shown(best, found.tests),
+        "best": None if best is None else _shown(best, found.tests) | scores_of(search, best),
         "baseline": None if own is None else _shown(own, found.tests),
         "gain": named_gain(found.gain),
         "verdict": found.verdict(search).to_dict(),
@@ -50,6 +51,7 @@ def outcome_of(
         "failures": search.failures.to_list(),
         "totals": search.totals,
         "personal": found.personal,
+        "space": search.space.to_dict(),
         "status": "stopped" if reason else "finished",
         "reason": reason,
     }

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
+from fedhpo.core.notebook import facts_as_html, shown, table_as_html
 from fedhpo.space.config import Config
 from fedhpo.tuning.verdict import verdict_of
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from fedhpo.plots import Plots
+    from fedhpo.tuning.predict import Predictor
 
 
 class Table(Sequence[Mapping[str, Any]]):
@@ -45,12 +49,15 @@ class Table(Sequence[Mapping[str, Any]]):
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame`."""
-        import pandas
+        try:
+            import pandas
+        except ImportError:
+            raise MissingExtraError("pandas", "pandas") from None
 
         return pandas.DataFrame(self._rows, columns=self.columns)
 
     def __str__(self) -> str:
-        lines = [self.columns, *([_cell(row.get(name)) for name in self.columns] for row in self._rows)]
+        lines = [self.columns, *([shown(row.get(name)) for name in self.columns] for row in self._rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
         return "\n".join(
             "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
@@ -59,14 +66,12 @@ class Table(Sequence[Mapping[str, Any]]):
     def __repr__(self) -> str:
         return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
 
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    def _repr_html_(self) -> str:
+        names = self.columns
+        return table_as_html(names, ([row.get(name) for name in names] for row in self._rows), len(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The config to use, what it is worth, what it cost, and how it was found.
 
@@ -84,6 +89,48 @@ class Result:
     model: nn.Module | None = field(default=None, repr=False)
     #: Where the answer is a policy or a table rather than one config.
     policy: Any = field(default=None, repr=False)
+    predictor: Predictor | None = field(default=None, repr=False)
+
+    def predict(self, rows: Any) -> list[Any]:
+        """The labels of new rows, where data came as columns (`fedhpo.from_csv`, `fedhpo.from_frames`).
+
+        `rows` is a dict from column to value (one row), a list of such dicts, a pandas frame, or a CSV file.
+        """
+        return self._predictor.predict(rows)
+
+    def predict_proba(self, rows: Any) -> Any:
+        """The probability of each class, in the order of `result.predictor.encoding.labels`."""
+        return self._predictor.predict_proba(rows)
+
+    @property
+    def _predictor(self) -> Predictor:
+        if self.predictor is None:
+            raise InputError(
+                "predict needs data with columns, from fedhpo.from_csv or fedhpo.from_frames, and a trained "
+                "model; otherwise call result.model on features as the federation has them"
+            )
+        return self.predictor
+
+    @property
+    def plot(self) -> Plots:
+        """Plotly figures: `result.plot.history()`, `.curves()`, `.importance()` and others."""
+        from fedhpo.plots import Plots
+
+        return Plots(self.facts, self.history)
+
+    def to_pandas(self) -> Any:
+        """The trials as a `pandas.DataFrame`; `result.history.to_pandas()` has their rounds."""
+        return self.trials.to_pandas()
+
+    @property
+    def client_names(self) -> Sequence[str] | None:
+        """What clients are called, by their numbers; None where they have no names."""
+        found: Sequence[str] | None = self.facts.get("client_names")
+        return found
+
+    def client_name(self, client: int) -> str | int:
+        """A client's name, or its number where it has none."""
+        return client if self.client_names is None else self.client_names[client]
 
     @property
     def status(self) -> str:
@@ -115,6 +162,12 @@ class Result:
         """Its validation score, in the objective's metric."""
         value = self._best["validation"]["value"]
         return math.nan if value is None else float(value)
+
+    @property
+    def metrics(self) -> Mapping[str, float] | None:
+        """Means over clients of all metrics at the tuned config's last evaluation; None where private."""
+        found: Mapping[str, float] | None = self._tuned.get("metrics")
+        return found
 
     @property
     def test(self) -> Mapping[str, Any] | None:
@@ -175,7 +228,7 @@ class Result:
         return Table(
             [
                 {"reason": one["reason"], "status": one["status"], "during": one["during"]}
-                | dict(zip(names, seen, strict=True))
+                | dict(zip(names, [self.client_name(seen[0]), *seen[1:]], strict=True))
                 for one in self.facts.get("failures", ())
                 for seen in one["by_client"]
             ]
@@ -216,6 +269,25 @@ class Result:
             lines.append(f"{name} = {json.dumps(value)}")
         return "\n".join(lines) + "\n"
 
+    def __repr__(self) -> str:
+        return f"<Result: {str(self).splitlines()[0]}>"
+
+    def _repr_html_(self) -> str:
+        if self.facts["best"] is None:
+            return facts_as_html(str(self), {})
+        cost, names = self.facts["cost"], ("value", "accuracy", "loss")
+        tested = {f"test {name}": (self.test or {}).get(name) for name in names}
+        facts = {
+            f"validation {self.facts['objective']['metric']}": self.best_score,
+            **{name: value for name, value in tested.items() if value is not None and math.isfinite(value)},
+            "gain": self.verdict,
+            **self.best_config.flat(),
+            "trials": len(self.facts["trials"]),
+            "rounds spent": cost["rounds"],
+            "run": self.run,
+        }
+        return facts_as_html(f"{self.status}: {self.facts['method']['name']}", facts)
+
     def __str__(self) -> str:
         if self.facts["best"] is None:
             return f"{self.status}: no trial was scored yet"
@@ -226,7 +298,11 @@ class Result:
         tested = (self.test or {}).get("value")
         if tested is not None and math.isfinite(tested):
             lines.append(f"test {metric} {tested:.4f}")
+        others = {k: v for k, v in (self.metrics or {}).items() if k not in ("loss", "accuracy", metric)}
+        lines += [f"validation {name} {value:.4f}" for name, value in others.items()]
         lines += [f"gain: {self.verdict}", str(self.best_config)]
+        if note := self.facts.get("note"):
+            lines.append(f"note: {note}")
         if failed := sum(one["count"] for one in self.facts.get("failures", ())):
             lines.append(f"{failed} replies of clients could not be used: see failures")
         return "\n".join(lines)

@@ -16,7 +16,8 @@ from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import QUERY, Federation
 from fedhpo.protocol.ledger import Budget
 from fedhpo.protocol.method import Method
-from fedhpo.protocol.objective import Objective, objective_of
+from fedhpo.protocol.metrics import Metric
+from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.session import Session
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
@@ -29,7 +30,10 @@ from fedhpo.tuning.arguments import checked_evaluator, checked_objective, checke
 
 @dataclass(frozen=True)
 class Prepared:
-    """A method and the search that it will work with; `total` and `enqueued` as they were asked for."""
+    """A method and the search that it will work with; `total` and `enqueued` as they were asked for.
+
+    `metrics` are those that clients compute beside what they score by anyway.
+    """
 
     method: Method | Tuner
     search: Search
@@ -37,6 +41,7 @@ class Prepared:
     total: int
     enqueued: Sequence[Config]
     baseline: bool
+    metrics: Sequence[Metric] = ()
 
     @property
     def private(self) -> bool:
@@ -75,6 +80,7 @@ class Prepared:
             "evaluation": search.evaluator.to_dict(),
             "enqueue": [config.to_dict() for config in self.enqueued],
             "clients": [len(federation.train_clients), len(federation.validation_clients)],
+            **({"metrics": [metric.name for metric in self.metrics]} if self.metrics else {}),
         }
 
 
@@ -89,6 +95,7 @@ def prepare(
     seed: int,
     objective: Objective | str | None = None,
     evaluation: Evaluator | None = None,
+    metrics: Sequence[Any] = (),
     enqueued: Sequence[Config] = (),
     baseline: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
@@ -99,9 +106,10 @@ def prepare(
     The arguments are those of `fedhpo.tune`.
     """
     chosen = method_of(method)
-    objective = checked_objective(objective_of(federation.scoring) if objective is None else objective)
+    objective = checked_objective(natural_objective(federation) if objective is None else objective)
     evaluator = checked_evaluator(evaluation)
-    check_scored(objective, federation)
+    federation.measure(wanted := metrics_of(objective, metrics, federation))
+    check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
     total = 10 * rounds if total is None else whole_number("total", total)
     cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
@@ -130,4 +138,4 @@ def prepare(
     chosen.rounds(search)  # refuses a budget that is too small
     private = evaluator.privacy is not None
     plan = plan_private(search, chosen, federation, baseline) if private else None
-    return Prepared(chosen, search, plan, total, enqueued, baseline)
+    return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)

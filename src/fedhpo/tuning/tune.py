@@ -33,7 +33,10 @@ from fedhpo.tuning.arguments import (
     checked_timeout,
 )
 from fedhpo.tuning.conclusion import Conclusion, conclude
+from fedhpo.tuning.model_file import keep_model
 from fedhpo.tuning.outcome import outcome_of
+from fedhpo.tuning.predict import majority_note, named_clients, predictor_of
+from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.setup import Prepared, prepare
 from fedhpo.tuning.watch import Watch
@@ -56,10 +59,12 @@ def tune(
     run: str | Path | None = None,
     objective: Objective | str | None = None,
     evaluation: Evaluator | None = None,
+    metrics: Sequence[Any] = (),
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
+    progress: bool = False,
     study: Mapping[str, Any] | None = None,
     study_text: str | None = None,
     study_beside: Mapping[str, Any] | None = None,
@@ -87,7 +92,10 @@ def tune(
     objective, evaluation
         What is optimised ("accuracy", "error", "loss", of learners also "balanced_accuracy", or an
         `Objective`), and how it is observed: at which clients, with which noise and privacy. By default
-        accuracy; of learners, what they score by.
+        accuracy; of learners, what they score by; of other regression, the loss.
+    metrics
+        Further metrics to report: names, scorers of scikit-learn, or `fedhpo.Metric` objects, one of which an
+        objective may name too. Each client computes them from outputs and targets when it evaluates.
     callbacks
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
@@ -99,6 +107,8 @@ def tune(
     baseline
         Train trial 0 as long as the winner, on top of the total, so that the gain compares equals at
         the end rather than at the last round where both were scored.
+    progress
+        Show how it goes: a bar in a terminal, in a notebook a line that is drawn anew, else plain lines.
 
     Examples
     --------
@@ -112,9 +122,11 @@ def tune(
     check_world(federation, space)
     kept = checked_run(run)
     check_flag("baseline", baseline)
+    check_flag("progress", progress)
     check_mapping("study", study)
     check_text("study_text", study_text)
-    watch = Watch(checked_callbacks(callbacks), checked_timeout(timeout))
+    heard = [*checked_callbacks(callbacks), *shown_progress(progress, kept)]
+    watch = Watch(heard, checked_timeout(timeout))
     prepared = prepare(
         federation,
         space,
@@ -125,10 +137,11 @@ def tune(
         seed=seed,
         objective=objective,
         evaluation=evaluation,
+        metrics=metrics,
         enqueued=[space.default(), *checked_enqueue(enqueue, space)],
         baseline=baseline,
         on_event=watch,
-        failures=Failures(watch.warn_of),
+        failures=Failures(watch.warn_of, federation.client_names),
     )
     facts = {**prepared.facts(federation), "study": None if study is None else dict(study)}
     with contextlib.ExitStack() as stack:
@@ -214,11 +227,15 @@ def _finished(
     """Write the result, and give it back."""
     search, used = prepared.search, found.used(prepared.search)
     outcome = outcome_of(search, prepared.method, found, federation.scoring, reason)
+    outcome["client_names"] = named_clients(federation)
+    outcome["note"] = majority_note(federation, search.objective, outcome["best"])
     outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
     model = None
     if used is not None and hasattr(federation, "model") and used.number in session.trials:
         session.wake(used.number)  # a run that was finished before is brought back here
         model = federation.model(used.number)
+        place = held.path if session.kept and not reason else None
+        keep_model(place, federation, model, used.config.model)
     held.record.set(federation=federation.describe())
     if reason:
         held.record.set(so_far={"event": held.record.last, "result": outcome})
@@ -229,7 +246,8 @@ def _finished(
             session.checkpoint()
         rows = held.finish(outcome)
     policy = None if used is None else learned_by(used.policy)
-    result = Result(outcome, Table(rows), held.path if session.kept else None, model, policy)
+    path = held.path if session.kept else None
+    result = Result(outcome, Table(rows), path, model, policy, predictor_of(federation, model))
     watch.tell("stop" if reason else "finish", search)
     return result
 

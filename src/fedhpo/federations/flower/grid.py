@@ -34,6 +34,7 @@ from fedhpo.protocol.federation import (
     Status,
 )
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.metrics import Metric, by_name
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import query_seed
 
@@ -106,6 +107,7 @@ class GridFederation(Federation):
         if retries < 0:
             raise InputError(f"retries must be at least 0, not {retries!r}")
         self._quorum, self._most_rows, self._weight_cap = quorum, most_rows, weight_cap
+        self._metrics: tuple[str, ...] = ()
         self._post = Post(
             grid, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
         )
@@ -157,6 +159,15 @@ class GridFederation(Federation):
 
     # Scores and queries
 
+    def measure(self, metrics: Sequence[Metric]) -> None:
+        for metric in metrics:
+            if not by_name(metric):
+                raise InputError(
+                    f"metric {metric.name!r}: no function travels to Flower's clients; use a name of ours "
+                    "or of scikit-learn's scorers"
+                )
+        self._metrics = tuple(metric.name for metric in metrics)
+
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
@@ -177,8 +188,9 @@ class GridFederation(Federation):
                 Cost(
                     evaluations=count,
                     bytes_down=parcel.bytes * count,
-                    bytes_up=_SCORE_BYTES * count,
+                    bytes_up=(_SCORE_BYTES + 8 * len(self._metrics)) * count,
                 ),
+                {name: np.full(count, np.nan) for name in self._metrics},
             )
             for number, (parcel, _, _) in zip(trials, asked, strict=True)
         ]
@@ -187,7 +199,7 @@ class GridFederation(Federation):
         waiting = {(scores.trial, place) for scores in found for place in range(count)}
         for scores, (parcel, task, _) in zip(found, asked, strict=True):
             for place, client in enumerate(chosen):
-                scored = replace(task, client=client, split=split)
+                scored = replace(task, client=client, split=split, metrics=self._metrics)
                 self._post.add(self._scoring(scores, scored, parcel, place, waiting, int(limits[place])))
         while waiting:
             self._post.collect()
@@ -204,6 +216,8 @@ class GridFederation(Federation):
             if status == Status.OK:
                 scores.size[place], scores.loss[place] = min(value.size, most), value.loss
                 scores.accuracy[place] = value.accuracy
+                for name, found in value.metrics.items():
+                    scores.metrics[name][place] = found
             else:
                 reasons[place] = why
 
@@ -212,7 +226,7 @@ class GridFederation(Federation):
             messages.EVALUATE,
             task.to_dict(),
             parcel,
-            lambda reply, _: read_scored(reply, scores.trial, self._most_rows),
+            lambda reply, _: read_scored(reply, scores.trial, self._most_rows, self._metrics),
             done,
         )
 

@@ -10,6 +10,7 @@ trials, each with its own model and config.
   "loss_after": 1.9, ...}`, where `arrays` names the record with the model after training; or
   `{"trial": 0, "failure": "why"}`.
 - `evaluate`: the same without training; a reply is `{"trial": 0, "size": 10, "loss": 2.3, "accuracy": 0.1}`.
+  Where the task names `metrics`, the reply holds them too: `"metrics": {"auroc": 0.8}`.
 - `query.NAME`: work that is not a round; a reply is `{"answer": ...}`, whatever JSON the query wants.
   `query.hello` asks who is there, the answer is `{"partition": 3, "name": null, "sizes": {"train": 90}}`.
 
@@ -52,7 +53,8 @@ class Task:
     model's shape; with a `rule` the client finds its `config` itself. `seed` is for the client's random
     numbers: the same task has the same one. `scores` says whether to score the model "before" and "after",
     on the rows of `split`. `weighting` says, with a rule, whether the client's number of rows matters: where
-    it does not, the reply leaves out sizes and accuracies.
+    it does not, the reply leaves out sizes and accuracies. `metrics` are further metrics to compute in an
+    evaluation, by name.
     """
 
     trial: int
@@ -65,6 +67,7 @@ class Task:
     seed: tuple[int, ...] = ()
     split: str = "validation"
     weighting: str = BY_SIZE
+    metrics: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The task as it travels, but for the client's number, which its message holds.
@@ -84,6 +87,7 @@ class Task:
             "scores": list(self.scores),
             "seed": list(self.seed),
             "split": self.split,
+            **({"metrics": list(self.metrics)} if self.metrics else {}),
         }
 
     @classmethod
@@ -97,6 +101,7 @@ class Task:
             rule=given.get("rule"),
             scores=tuple(given.get("scores", ())),
             seed=tuple(given.get("seed", ())),
+            metrics=tuple(given.get("metrics", ())),
             **values,
         )
 
@@ -121,11 +126,12 @@ class Trained:
 
 @dataclass(frozen=True)
 class Scored:
-    """What a client sends back of an evaluation: rows, mean loss and accuracy over them."""
+    """What a client sends back of an evaluation: rows, mean loss and accuracy over them, further metrics."""
 
     size: int
     loss: float = math.nan
     accuracy: float = math.nan
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 def content(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flwr.app import Message
@@ -67,11 +67,17 @@ def read_boosted(
     )
 
 
-def read_scored(reply: Any, trial: int, most_rows: int) -> Scored:
-    """The result of an evaluation."""
+def read_scored(reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = ()) -> Scored:
+    """The result of an evaluation, with the further metrics that were asked for."""
     found = _facts(reply, trial)
+    told = found.get("metrics") or {}
+    if not isinstance(told, dict):
+        raise Rejected(f"metrics is {type(told).__name__}, expected an object")
     return Scored(
-        _size(found, "size", 0, most_rows), _score(found, "loss"), _score(found, "accuracy", share=True)
+        _size(found, "size", 0, most_rows),
+        _score(found, "loss"),
+        _score(found, "accuracy", share=True),
+        {name: _score(told, name) for name in metrics},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.pages.html import Cell, Section, table, text
@@ -19,7 +19,8 @@ def failures(view: RunView) -> Section | None:
     if not found:
         return None
     columns = ["reason", "reply", "in", "replies", "clients", "first", "by client"]
-    rows = [_cells(one) for one in found]
+    names = view.result.get("client_names")
+    rows = [_cells(one, names) for one in found]
     total = sum(one["count"] for one in found)
     note = (
         f"{whole(total)} replies of clients could not be used. They were left out; the rounds went on with "
@@ -28,12 +29,15 @@ def failures(view: RunView) -> Section | None:
     return Section("Failures", f"<p class=note>{text(note)}</p>{table(columns, rows, numeric=columns[3:5])}")
 
 
-def _cells(one: Mapping[str, Any]) -> list[Cell]:
+def _cells(one: Mapping[str, Any], names: Sequence[str] | None) -> list[Cell]:
+    def called(client: int) -> str:
+        return str(client) if names is None else names[client]
+
     first, by_client = one["first"], one["by_client"]
-    begun = f"client {first['client']}"
+    begun = f"client {called(first['client'])}"
     if first["trial"] is not None:
         begun += f", trial {first['trial']}, round {first['round']}"
-    shown = ", ".join(f"{client} ({count})" for client, count, *_ in by_client[:_CLIENTS])
+    shown = ", ".join(f"{called(client)} ({count})" for client, count, *_ in by_client[:_CLIENTS])
     more = one["clients"] - min(len(by_client), _CLIENTS)
     return [
         Cell(one["reason"]),

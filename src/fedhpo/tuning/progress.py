@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ class PlainLines:
             self._last = now
             ahead = f"; about {duration(left)} left" if left else ""
             spent = f"round {done:g} of {total}" if done <= total else f"{done - total:g} rounds more"
+            if not done and event.kind != "evaluate":
+                return  # nothing has ended yet that would be worth a line
             print(f"{spent}: {state(event.search)}{ahead}", file=sys.stderr, flush=True)
 
 
@@ -96,11 +99,11 @@ class LiveDisplay:
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=32),
-            TextColumn("round {task.completed:.0f} of {task.total:.0f}"),
+            TextColumn("{task.fields[where]}"),
             TimeElapsedColumn(),
             TextColumn("[dim]{task.fields[left]}"),
         )
-        self._task = self._bar.add_task(name, total=None, left="")
+        self._task = self._bar.add_task(name, total=None, left="", where="")
 
     def __call__(self, event: Event) -> None:
         """Draw anew."""
@@ -113,6 +116,8 @@ class LiveDisplay:
             self._task,
             completed=done,
             total=max(total, done),
+            # Trials train side by side: until all of them have ended a round, none is counted.
+            where=f"round {done:.0f} of {max(total, done):.0f}" if done else "first rounds under way",
             left="replaying" if event.replayed else f"about {duration(left)} left" if left else "",
         )
         self._live.update(Group(self._bar, Text(f"  {state(event.search)}", style="dim")))
@@ -131,3 +136,59 @@ def progress(path: Path, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
 
         with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
             yield LiveDisplay(live, path.name)
+
+
+class NotebookLine:
+    """One line in a notebook's cell, drawn anew as the search goes on."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+        self._handle: Any = None
+
+    def __call__(self, event: Event) -> None:
+        """Draw the line."""
+        from IPython.display import HTML, display
+
+        done, total = event.search.ledger.spent["rounds"], event.search.total
+        left = None if event.replayed else self._pace.left(done, total)
+        bar = f"<progress value={done:g} max={max(total, done):g}></progress> round {done:g} of {total:g}"
+        said = f"{state(event.search)}{f'; about {duration(left)} left' if left else ''}"
+        shown = HTML(f"{bar}<br><small>{escape(said)}</small>")
+        if self._handle is None:
+            self._handle = display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
+
+
+class OwnDisplay:
+    """A terminal's display for a call from Python: opens with the first event, closes with the last."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._live: Any = None
+        self._display: LiveDisplay | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Draw anew."""
+        if self._display is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), refresh_per_second=8, transient=True)
+            self._live.start()
+            self._display = LiveDisplay(self._live, self._name)
+        self._display(event)
+        if event.kind in ("finish", "stop") and self._live is not None:
+            self._live.stop()
+            self._live = self._display = None
+
+
+def shown_progress(wanted: bool, run: Path | None) -> list[Callable[[Event], None]]:
+    """The callback that shows progress, where that is wanted: in a notebook, a terminal, or elsewhere."""
+    if not wanted:
+        return []
+    if "ipykernel" in sys.modules:
+        return [NotebookLine()]
+    if sys.stderr.isatty():
+        return [OwnDisplay("tuning" if run is None else run.name)]
+    return [PlainLines()]

@@ -1,0 +1,21 @@
+"""`fedhpo export`: a finished run for other tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from fedhpo.cli import OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the trials where they are wanted, and say what was written."""
+    from fedhpo.tuning.export import export
+    from fedhpo.tuning.load import load_run
+
+    result = load_run(Path(options.run))
+    count = export(result, options.to, options.target, Path(options.run).resolve().name)
+    said = {"run": options.run, "to": options.to, "target": options.target, "trials": count}
+    print(json.dumps(said) if options.json else f"{count} trials written to {options.target}")
+    return OK

@@ -1,0 +1,117 @@
+"""A result's trials in other tools' forms: CSV, Parquet, and a study of Optuna, for its dashboard."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
+from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.tuning.result import Result
+
+
+def export(result: Result, to: str, target: str, name: str = "fedhpo") -> int:
+    """Write the trials to `target`, a file or Optuna's storage; how many were written."""
+    if to not in _KINDS:
+        raise unknown_name("export", to, _KINDS)
+    return _KINDS[to](result, target, name)
+
+
+def _csv(result: Result, target: str, _: str) -> int:
+    table = result.trials
+    with open(_new(target), "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, table.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+    return len(table)
+
+
+def _parquet(result: Result, target: str, _: str) -> int:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet") from None
+    rows = [{key: row.get(key) for key in result.trials.columns} for row in result.trials]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), _new(target))
+    return len(rows)
+
+
+def _new(target: str) -> Path:
+    path = Path(target)
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"{target}: must be a file in a directory that is there")
+    return path
+
+
+def _optuna(result: Result, target: str, name: str) -> int:
+    """A study of that name; every evaluation is an intermediate value at its round."""
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError("optuna", "optuna") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    direction = result.facts["objective"]["direction"]
+    try:
+        study = optuna.create_study(storage=target, study_name=name, direction=direction)
+    except optuna.exceptions.DuplicatedStudyError:
+        raise InputError(
+            f"{target} holds a study {name!r} already: take another file, or delete it"
+        ) from None
+    distributions = _distributions(Space.from_dict(result.facts["space"]), optuna.distributions)
+    points = _points(result)
+    states = optuna.trial.TrialState
+    for row in result.trials:
+        known = {key: one for key, one in distributions.items() if row.get(key) is not None}
+        scored = row["score"] is not None and math.isfinite(row["score"])
+        ended = states.PRUNED if row["status"] == "eliminated" else states.COMPLETE
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=ended if scored else states.FAIL,
+                value=row["score"] if scored else None,
+                params={key: _plain(row[key]) for key in known},
+                distributions=known,
+                intermediate_values=points.get(row["trial"], {}),
+                user_attrs={"trial": row["trial"], "status": row["status"], "rounds": row["rounds"]},
+            )
+        )
+    return len(result.trials)
+
+
+def _points(result: Result) -> dict[int, dict[int, float]]:
+    """Scores by trial and round."""
+    from fedhpo.plots.story import Story
+
+    found: dict[int, dict[int, float]] = {}
+    for _, trial, number, value in Story(result.facts, result.history).points:
+        found.setdefault(trial, {})[number] = value
+    return found
+
+
+def _distributions(space: Space, kinds: Any) -> dict[str, Any]:
+    return {name: _distribution(one, kinds) for name, one in space.hyperparameters.items()}
+
+
+def _distribution(one: Any, kinds: Any) -> Any:
+    """Optuna's for a hyperparameter; listed values are a choice, as Optuna knows no order among them."""
+    if isinstance(one, Float):
+        return kinds.FloatDistribution(one.low, one.high, log=bool(one.log))
+    if isinstance(one, Int):
+        return kinds.IntDistribution(one.low, one.high, log=bool(one.log))
+    values = one.values if isinstance(one, Ordinal) else one.options if isinstance(one, Choice) else ()
+    return kinds.CategoricalDistribution([_plain(value) for value in values])
+
+
+def _plain(value: Any) -> Any:
+    """A value as Optuna takes it."""
+    return value if isinstance(value, bool | int | float | str) or value is None else str(value)
+
+
+_KINDS: Mapping[str, Callable[[Result, str, str], int]] = {
+    "csv": _csv,
+    "optuna": _optuna,
+    "parquet": _parquet,
+}

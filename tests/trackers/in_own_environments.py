@@ -1,0 +1,56 @@
+"""Run the tests of each tracker against its real package, each in an environment of its own.
+
+An environment sees what is installed here, and its own packages first: no second torch is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow-skinny", "wandb": "wandb", "trackio": "trackio"}
+
+
+def environment(name: str, package: str) -> Path:
+    """The Python of an environment with the package; made where it is not there."""
+    place = HERE.parents[1] / "build" / "trackers" / name
+    python = place / "bin" / "python"
+    if not (place / ".installed").is_file():
+        venv.create(place, with_pip=True, clear=True)
+        inner = subprocess.check_output(
+            [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+        ).strip()
+        Path(inner, "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+        (place / ".installed").touch()
+    return python
+
+
+def main() -> int:
+    """Nonzero if the tests of one of them fail, or are skipped."""
+    failed = []
+    for name, package in PACKAGES.items():
+        python = environment(name, package)
+        tests = [str(HERE / "test_trackers.py"), "-k", f"test_{name}", "-rs"]
+        source = str(HERE.parents[1] / "src")
+        done = subprocess.run(
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+            env={**os.environ, "PYTHONPATH": source},
+            capture_output=True,
+            text=True,
+        )
+        fine = done.returncode == 0 and "1 passed" in done.stdout
+        print(f"{name}: {'passed' if fine else 'failed'}")
+        if not fine:
+            print(done.stdout[-4000:], done.stderr[-1000:])
+            failed.append(name)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
