@@ -23,6 +23,7 @@ lr = { low = 0.01, high = 1.0, log = true }
 [method]
 trials = 4
 rate = 2
+finalists = 1
 [budget]
 rounds = 6
 total = 24
@@ -119,7 +120,7 @@ def test_the_same_study_goes_on_and_another_gets_its_own_run(folder, capsys):
     ]
 
 
-MORE = STUDY.replace("trials = 4\nrate = 2", 'name = "random"')
+MORE = STUDY.replace("trials = 4\nrate = 2\nfinalists = 1", 'name = "random"')
 
 
 def test_a_larger_total_goes_on_in_the_same_run(folder, capsys):

@@ -36,8 +36,8 @@ def test_the_nearest_name(given, meant):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fh.SHA(trials=True), "trials must be a whole number, not True"),
-        (lambda: fh.SHA(trials=3.0), "trials must be a whole number, not 3.0"),
+        (lambda: fh.SHA(trials=True), "trials must be a whole number or None, not True"),
+        (lambda: fh.SHA(trials=3.0), "trials must be a whole number or None, not 3.0"),
         (lambda: fh.TPE(gamma=[0.1]), r"gamma must be a number, not \[0.1\]"),
         (lambda: fh.TPE(gamma=np.float64("inf")), "gamma must be a finite number, not inf"),
         (lambda: fh.GP(acquisition=3), "acquisition must be a string, not 3"),

@@ -9,6 +9,7 @@ from flower_cases import Clock
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
 from fedhpo.protocol.federation import Status, Work
@@ -48,7 +49,7 @@ class FaultyGrid(InProcessGrid):
 
 
 def one_round(grid, cohort=(0, 1, 2, 3), **options):
-    with FlowerFederation(grid, MODEL, clients=4, **options) as federation:
+    with FlowerFederation(grid, MODEL, clients=4, aggregation=Aggregation(), **options) as federation:
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, cohort, {"lr": 1.0})])
         return report, federation.model(0)["w"]
@@ -102,7 +103,7 @@ def test_a_function_that_raises_is_a_failed_client():
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], [{"lr": 0.25}, {"lr": 1.0}])])
     assert report.status.tolist() == [Status.FAILED, Status.OK]
-    assert report.reasons == {0: "RuntimeError: no power (test_mailbox.py:22, in train)"}
+    assert report.reasons == {0: "RuntimeError: no power (test_mailbox.py:23, in train)"}
 
 
 def test_a_deadline_is_for_each_task_of_a_message():
@@ -124,13 +125,14 @@ def test_a_deadline_is_for_each_task_of_a_message():
 
 
 def test_named_arrays_of_another_model_travel_as_they_are():
-    with FlowerFederation(InProcessGrid(app(), 4), MODEL, clients=4, server="fedavgm") as federation:
+    grid, mean = InProcessGrid(app(), 4), Aggregation()
+    with FlowerFederation(grid, MODEL, clients=4, server="fedavgm", aggregation=mean) as federation:
         federation.start(0, {"width": 5}, 0)
         federation.round([Work(0, [0, 1], {"lr": 1.0}, {"lr": 2.0, "momentum": 0.5})])
         assert federation.model(0)["w"].tolist() == [3.0] * 5  # twice the mean of 1 and 2
         [scores] = federation.evaluate([0], [3, 1])
         assert scores.loss.tolist() == [15.0, 15.0]
-        assert scores.size.tolist() == [3, 3]
+        assert scores.size.tolist() == [1, 1]  # no more than they announced
 
 
 @dataclass(frozen=True)

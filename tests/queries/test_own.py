@@ -20,6 +20,7 @@ STUDY = Study.from_dict(
     {
         "data": {"name": "digits", "clients": 4, "partition": {"kind": "dirichlet", "alpha": 0.5}},
         "model": {"name": "mlp"},
+        "server": {"aggregation": "mean", "weight_cap": 100.0},
         "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},
         "budget": {"rounds": 2, "cohort": 2},
     }

@@ -31,8 +31,8 @@ def found(result):
 WHOLE = [
     ("random", (27, 63, 90)),
     (fh.RandomSearch(side_by_side=2), (36, 72)),
-    ("tpe", (45, 90, 135)),
-    ("gp", (45, 72)),
+    (fh.TPE(startup=2), (45, 90, 135)),
+    (fh.GP(startup=2), (45, 72)),
     (fh.GridSearch(points=3), (27, 81)),
     ("hyperband", (21, 69, 138)),
     ("bohb", (69, 138)),
@@ -83,15 +83,24 @@ def test_a_stopped_run_goes_on_too(tmp_path):
 
 
 def test_stopped_again_in_the_extension_it_tells_the_new_total(tmp_path):
-    tune(tmp_path / "a", "tpe", 27)
-    stopped = tune(tmp_path / "a", "tpe", 90, callbacks=[lambda event: event.kind == "start"])
+    method = fh.TPE(startup=2)
+    tune(tmp_path / "a", method, 27)
+    stopped = tune(tmp_path / "a", method, 90, callbacks=[lambda event: event.kind == "start"])
     assert stopped.status == "stopped"
     assert stopped.cost["budget"] == {"rounds": 90}
     with pytest.raises(
         fh.InputError, match=r"has a total of 90 rounds, not 27: a total can be raised, not low"
     ):
-        tune(tmp_path / "a", "tpe", 27)
-    assert found(tune(tmp_path / "a", "tpe", 90)) == found(tune(tmp_path / "b", "tpe", 90))
+        tune(tmp_path / "a", method, 27)
+    assert found(tune(tmp_path / "a", method, 90)) == found(tune(tmp_path / "b", method, 90))
+
+
+def test_a_total_that_is_raised_keeps_the_start_up_of_the_first(tmp_path):
+    tune(tmp_path / "a", "tpe", 45)
+    more = tune(tmp_path / "a", "tpe", 135)
+    assert more.cost["rounds"] == 135
+    alike = tune(tmp_path / "b", fh.TPE(startup=2), 135)  # half of five trials
+    assert found(more)[0] == found(alike)[0]
 
 
 def test_rounds_that_had_to_be_repeated_end_the_first_part_as_they_did(tmp_path):

@@ -190,10 +190,14 @@ class BOHB(Preset):
 
 
 def _startup(method: TPE | GP, search: Search) -> int:
-    """Random configs before the model: as given, if any trial is left for it; else at most half of all."""
+    """Random configs before the model: as given, if any trial is left for it; else at most half of all.
+
+    Where a total was raised, that is half of the trials that the first total paid for.
+    """
     tuner = method.tuner()
     assert isinstance(tuner.schedule, FixedLength)
-    trials = tuner.schedule.count(search, tuner.sampler)
+    first = search.less(search.total - search.totals[0]) if search.totals else search
+    trials = tuner.schedule.count(first, tuner.sampler)
     if method.startup is None:
         return max(2, min(search.space.dimensions + 1, trials // 2))
     if method.startup >= trials > 1:
