@@ -27,6 +27,7 @@ STUDY = Study.from_dict(
     {
         "data": {"name": "test_metrics:twelve_percent"},
         "model": {"name": "linear"},
+        "server": {"aggregation": "mean"},
         "space": {"client": {"lr": {"low": 1e-3, "high": 1.0, "log": True}}},
         "method": {"name": "random"},
         "objective": {"metric": "auroc", "also": ["f1", "roc_auc"]},
