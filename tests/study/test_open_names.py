@@ -120,7 +120,7 @@ def test_it_is_compared_under_the_name_tuner():
 def test_it_gives_what_the_preset_gives():
     """Successive halving by its parts is successive halving."""
     parts = {"schedule": {"name": "halving", "trials": 4, "rate": 2}, "sampler": {"name": "random"}}
-    preset = {"name": "sha", "trials": 4, "rate": 2}
+    preset = {"name": "sha", "trials": 4, "rate": 2, "finalists": 1}
     results = [
         Study.from_dict(tables(method=method)).tune(federation=ToyFederation(6)).facts
         for method in (parts, preset)

@@ -87,7 +87,8 @@ def test_gain_over_trial_zero_at_equal_rounds():
 
 def test_baseline_trains_trial_zero_to_the_end_on_top_of_the_total():
     plain, compared = (
-        tune(ToyFederation(noise=0.0), seed=2, **options) for options in ({}, {"baseline": True})
+        tune(ToyFederation(noise=0.0), fh.SHA(trials=9, finalists=1), seed=2, **options)
+        for options in ({}, {"baseline": True})
     )
     assert plain.facts["trials"][0]["rounds"] < 8
     assert compared.facts["baseline"]["rounds"] == 8

@@ -93,7 +93,7 @@ def test_rounds_are_the_same_wherever_they_are_told(tmp_path, capsys):
     result = fh.tune(
         ToyFederation(),
         SPACE,
-        fh.SHA(trials=9),
+        fh.SHA(trials=9, finalists=1),
         rounds=8,
         total=48,
         cohort=4,

@@ -121,8 +121,8 @@ class HyperState:
 class FedHyper(Preset):
     """FedHyper: learning rates of clients and server follow their hypergradient while each trial trains.
 
-    `schedule` "halving" (`trials`, 27 by default, of which `1/rate` survive each elimination) or "fixed"
-    (`trials` of full length, as many as the total pays for by default). The other settings are those of
+    `schedule` "halving" (as `fedhpo.SHA`: `trials` follows the total, `1/rate` survive each elimination) or
+    "fixed" (`trials` of full length, as many as the total pays for by default). The other settings are those of
     `HyperGradient`.
     """
 
@@ -141,7 +141,7 @@ class FedHyper(Preset):
         policy = HyperGradient(self.rule, self.step, self.server_bound, self.client_bound)
         if self.schedule == "fixed":
             return Tuner(FixedLength(self.trials), policy=policy)
-        return Tuner(Halving(27 if self.trials is None else self.trials, self.rate), policy=policy)
+        return Tuner(Halving(self.trials, self.rate, None, 3), policy=policy)
 
     def rounds(self, search: Search) -> int:
         """The rounds it will spend."""
