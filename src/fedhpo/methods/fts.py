@@ -1,5 +1,4 @@
-"""Federated Thompson sampling (Dai, Low and Jaillet, 2020, Federated Bayesian optimization via Thompson
-sampling, NeurIPS 2020).
+"""Federated Thompson sampling (Dai, Low and Jaillet, 2020, Federated Bayesian optimization, NeurIPS 2020).
 
 Each client searches on its own rows and sends the weights of random features, sampled from the posterior of
 its own search: one vector, never a config with its loss. The server then tries one config after the other.
