@@ -295,7 +295,7 @@ CASES = [
     Case(
         "budget below one rung",
         "total",
-        {"method": 'name = "sha"', "budget": "rounds = 3\ntotal = 20\ncohort = 5"},
+        {"method": 'name = "sha"\ntrials = 27', "budget": "rounds = 3\ntotal = 20\ncohort = 5"},
     ),
     # From Python
     Case(

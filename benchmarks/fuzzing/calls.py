@@ -36,7 +36,8 @@ def classes() -> list[type[Any]]:
         fh.Privacy,
     }
     for package in (data, fedex, fedpop, fedtune, learners, methods, policies, samplers, schedules, surfaces):
-        found |= {getattr(package, name) for name in package.__all__ if is_dataclass(getattr(package, name))}
+        named = (getattr(package, name) for name in package.__all__)
+        found |= {one for one in named if isinstance(one, type) and is_dataclass(one)}
     # Those that the library makes itself, from what was checked before.
     unmade = {
         "Dataset",

@@ -185,7 +185,7 @@ def test_a_search_goes_by_recent_scores_and_reports_the_latest():
     result = fh.tune(
         ToyFederation(),
         SPACE,
-        fh.SHA(trials=9),
+        fh.SHA(trials=9, finalists=1),
         rounds=8,
         total=48,
         cohort=4,

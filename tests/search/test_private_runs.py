@@ -40,7 +40,7 @@ def tune(privacy, federation=None, method=None, *, clients=None, **options):
     return fh.tune(
         federation or ToyFederation(),
         SPACE,
-        method or fh.SHA(trials=9),
+        method or fh.SHA(trials=9, finalists=1),
         evaluation=evaluation,
         **(BUDGET | options),
     )
@@ -199,7 +199,7 @@ class Watched(ToyFederation):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("method", [fh.SHA(trials=9), Hyperband()])
+@pytest.mark.parametrize("method", [fh.SHA(trials=9, finalists=1), Hyperband()])
 def test_no_score_that_was_not_paid_for_is_kept_anywhere(tmp_path, mechanism, method):
     federation = Watched()
     result = tune(Privacy(1.0, mechanism=mechanism), federation, method, run=tmp_path / "a", baseline=True)
@@ -248,7 +248,7 @@ def test_the_result_says_how_it_was_private():
     assert (said["epsilon"], said["evaluations"]) == (1.0, 13)  # 9 + 3 + 1 scores
     assert said["epsilon_spent"] == pytest.approx(1.0)
     assert "not the models" in said["covers"]
-    assert fh.tune(ToyFederation(), SPACE, fh.SHA(trials=9), **BUDGET).facts["privacy"] is None
+    assert fh.tune(ToyFederation(), SPACE, fh.SHA(trials=9, finalists=1), **BUDGET).facts["privacy"] is None
 
 
 def test_an_exact_release_says_so():
@@ -325,7 +325,7 @@ def scales(monkeypatch, privacy, method, **options):
 def test_scales_of_sha(monkeypatch):
     """27 -> 9 -> 3 -> 1: three rungs are chosen from, T = 3; Lap(2 T k / (eps x 100))."""
     privacy = Privacy(epsilon=1.0, mechanism="topk")
-    result, found = scales(monkeypatch, privacy, fh.SHA(trials=27), rounds=8, total=100)
+    result, found = scales(monkeypatch, privacy, fh.SHA(trials=27, finalists=1), rounds=8, total=100)
     assert [(size, kept) for size, kept, _ in found] == [(27, 9), (9, 3), (3, 1)]
     assert [scale for *_, scale in found] == pytest.approx([0.54, 0.18, 0.06])
     assert result.facts["privacy"]["epsilon_spent"] == pytest.approx(1.0)
@@ -411,7 +411,7 @@ def test_samplers_learn_who_was_kept_and_who_was_dropped():
 
 def test_a_private_choice_with_much_epsilon_is_the_open_one():
     private_run = tune(Privacy(1e9, mechanism="topk"), ToyFederation(noise=0.0))
-    open_run = fh.tune(ToyFederation(noise=0.0), SPACE, fh.SHA(trials=9), **BUDGET)
+    open_run = fh.tune(ToyFederation(noise=0.0), SPACE, fh.SHA(trials=9, finalists=1), **BUDGET)
     assert private_run.best_config == open_run.best_config
     assert "kept private" in str(private_run)
 
@@ -501,7 +501,7 @@ class Killed(ToyFederation):
 space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": fh.Float(0.5, 1.0)})
 evaluation = Evaluator(privacy=Privacy(2.0))
 fh.tune(
-    Killed(), space, fh.SHA(trials=9), rounds=8, total=48, cohort=4, run=sys.argv[1], evaluation=evaluation
+    Killed(), space, fh.SHA(trials=9, finalists=1), rounds=8, total=48, cohort=4, run=sys.argv[1], evaluation=evaluation
 )
 """
 

@@ -24,10 +24,10 @@ def method_in(values: Mapping[str, Any], where: str = "method") -> Method | Tune
     """The method that a section describes; successive halving if it names none.
 
     >>> method_in({"name": "tpe", "gamma": 0.2})
-    TPE(trials=None, side_by_side=1, startup=None, gamma=0.2, multivariate=False)
+    TPE(trials=None, side_by_side=1, startup=None, gamma=0.2, multivariate=True)
     >>> tuner = method_in({"schedule": {"name": "halving", "trials": 9}, "sampler": {"name": "tpe"}})
     >>> tuner.schedule, tuner.policy
-    (Halving(trials=9, rate=3, eliminations=None), Fixed())
+    (Halving(trials=9, rate=3, eliminations=None, finalists=1), Fixed())
     """
     if is_composed(values):
         return _tuner({key: value for key, value in values.items() if key != "name"}, where)
