@@ -501,7 +501,14 @@ class Killed(ToyFederation):
 space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": fh.Float(0.5, 1.0)})
 evaluation = Evaluator(privacy=Privacy(2.0))
 fh.tune(
-    Killed(), space, fh.SHA(trials=9, finalists=1), rounds=8, total=48, cohort=4, run=sys.argv[1], evaluation=evaluation
+    Killed(),
+    space,
+    fh.SHA(trials=9, finalists=1),
+    rounds=8,
+    total=48,
+    cohort=4,
+    run=sys.argv[1],
+    evaluation=evaluation,
 )
 """
 

@@ -122,8 +122,8 @@ class FedHyper(Preset):
     """FedHyper: learning rates of clients and server follow their hypergradient while each trial trains.
 
     `schedule` "halving" (as `fedhpo.SHA`: `trials` follows the total, `1/rate` survive each elimination) or
-    "fixed" (`trials` of full length, as many as the total pays for by default). The other settings are those of
-    `HyperGradient`.
+    "fixed" (`trials` of full length, as many as the total pays for by default). The other settings are those
+    of `HyperGradient`.
     """
 
     schedule: Literal["fixed", "halving"] = "halving"
