@@ -234,7 +234,8 @@ def test_a_phone_shows_all_pages_without_scrolling_sideways(visit, address):
 
 
 def test_a_killed_run_is_resumed_from_the_page(visit, address, folder, tmp_path):
-    (tmp_path / "study.toml").write_text(STUDY)
+    # Long enough that it never ends by itself before it is killed.
+    (tmp_path / "study.toml").write_text(STUDY.replace("total = 400", "total = 20000"))
     study, options = str(tmp_path / "study.toml"), ["--runs", str(folder), "--workers", "0", "--quiet"]
     nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([sys.executable, "-m", "fedhpo", "tune", study, *options], **nowhere)
