@@ -201,7 +201,7 @@ def test_no_client_gets_above_its_cap_whatever_is_asked(data):
         if isinstance(one, int):
             counted.ask(search, one, values=values)
         else:
-            counted.hear(*one)
+            counted.hear(search, *one)
     plan = counted.planned(search, data.draw(st.integers(0, 3)))
     assert plan.parts >= max(counted.caps.taken.values(), default=0)
     account, parts = RotationAccount(plan), 0
@@ -212,7 +212,7 @@ def test_no_client_gets_above_its_cap_whatever_is_asked(data):
                 assert len(asked.cohorts) == one
                 parts += asked.parts
             else:
-                parts += account.hear(account.able(one[0], one[1]), one[1])
+                parts += account.hear(search, account.able(search, one[0], one[1]), one[1])
         except BudgetError:
             continue
         own = Counter(account.caps.taken)
@@ -227,15 +227,28 @@ def test_looks_inside_rounds_leave_evaluations_what_was_planned_for_them():
     """m = 3, of which one evaluation at all clients: who was looked at twice is still asked then."""
     search = fake(2, 2, None, True)
     account = RotationAccount(RotationPlan(3, kept=(1, 1), looks=2), order=np.array([0, 1]))
-    account._begin(search)
-    account.hear([0], 2)
-    assert account.able([0, 1], 1) == [1]
+    account.hear(search, [0], 2)
+    assert account.able(search, [0, 1], 1) == [1]
     assert account.ask(search, 1, values=True).cohorts[0].tolist() == [0, 1]
-    assert account.able([0, 1], 1) == [1]
+    assert account.able(search, [0, 1], 1) == [1]
     assert account.ask(search, 1, values=True).cohorts[0].tolist() == [1]
     account.ask(search, 1, values=True)
     with pytest.raises(BudgetError, match=r"epsilon: 0.333333 more would exceed the budget of 1"):
         account.ask(search, 1, values=True)
+
+
+def test_a_trial_whose_clients_are_at_their_caps_has_no_score():
+    search = fake(2, 1, None, True)
+    account = RotationAccount(RotationPlan(1, caps=(1, 0)), order=np.array([5, 6]))
+    asked, calls = account.ask(search, 2, values=True), []
+    assert [cohort.tolist() for cohort in asked.cohorts] == [[5], []]
+
+    def evaluate(trials, clients):
+        calls.append((trials, clients.tolist()))
+        return ["scores"]
+
+    assert asked.evaluated(evaluate, [7, 8]) == ["scores", None]
+    assert calls == [([7], [5])]
 
 
 # Resume

@@ -94,17 +94,20 @@ class PrivateChannel:
         The one place where scores of evaluations are read: who is asked has been counted before.
         """
         session, numbers = search.session, [trial.number for trial in trials]
+        found: Sequence[Scores | None]
         if asked.cohorts is None:
             clients = session.validation_clients
             found = search.evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
         else:
             found = asked.evaluated(session.evaluate_beside, numbers)
-        values = [replies_of(search.objective, scores) for scores in found]
-        enough = [
-            own if len(own) >= max(1, self.privacy.least(len(scores.clients))) else None
-            for own, scores in zip(values, found, strict=True)
+        replies = [0 if one is None else int((one.status != Status.MISSING).sum()) for one in found]
+        scores = [
+            replies_of(search.objective, one)
+            if one is not None and came >= max(1, self.privacy.least(len(one.clients)))
+            else None
+            for one, came in zip(found, replies, strict=True)
         ]
-        return enough, [len(own) for own in values], sum((scores.cost for scores in found), Cost())
+        return scores, replies, sum((one.cost for one in found if one is not None), Cost())
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From noisy sums, where a policy learns from scores; see `fedhpo.search.private_rounds`."""

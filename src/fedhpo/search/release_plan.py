@@ -98,7 +98,7 @@ class _Counted(PrivateChannel):
         for trial in trials:
             if isinstance(trial.policy, SumsState):
                 looks = trial.policy.looks if trial.round == 0 else 1  # the first has a baseline of its own
-                self.account.hear(cohort_of(search, trial, 0)[0], looks)
+                self.account.hear(search, cohort_of(search, trial, 0)[0], looks)
 
 
 class _CountedValues(_Counted, ValueChannel):

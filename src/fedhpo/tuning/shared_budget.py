@@ -93,9 +93,10 @@ class SharedBudget:
     def _spent(self) -> Share:
         """What the run did spend."""
         privacy, names, account = self._privacy, self._names, self._account
-        total = self._search.ledger.epsilon
+        spent = self._search.ledger.epsilon
+        total = privacy.epsilon if privacy.accounting == "pld" and spent else min(spent, privacy.epsilon)
         if names is None:
-            return Share(everyone=min(total, privacy.epsilon), delta=privacy.delta)
+            return Share(everyone=total, delta=privacy.delta)
         if not isinstance(account, RotationAccount):
             return Share(dict.fromkeys(names.values(), total), delta=privacy.delta)
         assert account.parts is not None
