@@ -183,7 +183,8 @@ class RotationAccount:
 
     def _below_caps(self, cohorts: Sequence[Ints], weight: int, *, repeats: bool) -> list[Ints]:
         """The cohorts without clients that are at their caps; one in several may reach it on the way."""
-        found, pending = [], Counter[int]()
+        found: list[Ints] = []
+        pending: Counter[int] = Counter()
         for cohort in cohorts:
             asked = []
             for client in cohort.tolist():

@@ -62,6 +62,7 @@ def planned_releases(
     """
     privacy = search.evaluator.privacy
     assert privacy is not None
+    account: RotationAccount | BasicAccount
     account = RotationAccount() if privacy.rotates else BasicAccount(None, looks=2**62)
     channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account=account)
     clients = validation_clients if train_clients is None else train_clients

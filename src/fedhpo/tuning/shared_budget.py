@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class SharedBudget:
         self._validation = federation.validation_clients
         self._names = stable_names(federation)
         self._run = ""
-        self._order: Sequence[str] = ()
+        self._order: tuple[str, ...] = ()
 
     def require(self) -> None:
         """Refuse a run for which there is not enough left, before anything is written."""
@@ -88,7 +88,7 @@ class SharedBudget:
             names[client]: _part(privacy, cap, plan.parts)
             for client, cap in zip(order, plan.caps, strict=True)
         }
-        return Share(shares, delta=privacy.delta, order=[names[client] for client in order])
+        return Share(shares, delta=privacy.delta, order=tuple(names[client] for client in order))
 
     def _spent(self) -> Share:
         """What the run did spend."""
