@@ -64,7 +64,7 @@ def planned_releases(
     assert privacy is not None
     account: RotationAccount | BasicAccount
     account = RotationAccount() if privacy.rotates else BasicAccount(None, looks=2**62)
-    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account=account)
+    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account)
     clients = validation_clients if train_clients is None else train_clients
     session = PlannedSession(Budget(rounds=search.total), capabilities, clients, validation_clients)
     planned = search.afresh(session, channel)
