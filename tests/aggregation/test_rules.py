@@ -30,8 +30,8 @@ ROBUST = [
 ]
 
 
-def put_together(how, updates, sizes=None, centre=None):
-    aggregate = how.start(centre)
+def put_together(how, updates, sizes=None):
+    aggregate = how.start()
     for update, size in zip(updates, sizes or [1] * len(updates), strict=True):
         aggregate.add(np.asarray(update, np.float32), size)
     return aggregate.mean()
