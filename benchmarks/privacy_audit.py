@@ -2,12 +2,13 @@
 
     python benchmarks/privacy_audit.py [--draws 100000] [--log privacy_audit.jsonl] [--seconds N]
 
-Each mechanism is run as the library runs it, so many times in either of two worlds that differ in one client's
-scores as much as they may. The event that tells the worlds apart best is chosen on one half of the draws and
-counted on the other; see `auditing.bound`. What was done is kept in the log and not done again.
+Each mechanism is run as the library runs it, so many times in either of two worlds that differ in one
+client's scores as much as they may. The event that tells the worlds apart best is chosen on one half of the
+draws and counted on the other; see `auditing.bound`. What was done is kept in the log and not done again.
 
-Prints a table in Markdown. Exits with 1 if a bound is above what is stated, if a tight mechanism stays below
-0.8 of it (the audit would then be blind), or if a planted fault is not caught; with 2 while something is left.
+Prints a table in Markdown. Exits with 1 if a bound is above what is stated, if a tight mechanism stays
+below 0.8 of it (the audit would then be blind), or if a planted fault is not caught; with 2 while something
+is left.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A lower bound of epsilon from draws of two neighbouring worlds.
 
-A mechanism is epsilon-differentially private only if no event is more than e^epsilon times as likely in the one
-world as in the other. The event is chosen on one half of the draws and counted on the other half, so that
-choosing it costs no confidence; Clopper and Pearson's bounds hold for any number of draws.
+A mechanism is epsilon-differentially private only if no event is more than e^epsilon times as likely in the
+one world as in the other. The event is chosen on one half of the draws and counted on the other half, so
+that choosing it costs no confidence; Clopper and Pearson's bounds hold for any number of draws.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def log_ratio(likely: Any, draws: int, rare: Any, rare_draws: int) -> NDArray[np
 
 
 def epsilon_at_least(world: Outcomes, neighbour: Outcomes) -> float:
-    """What epsilon is at least, by draws of a number in each world, where large ones speak for `neighbour`."""
+    """What epsilon is at least, by draws of a number in each world; large ones speak for `neighbour`."""
     halves = [(one[: len(one) // 2], one[len(one) // 2 :]) for one in (world, neighbour)]
     (choose, test), (choose_neighbour, test_neighbour) = halves
     limits = np.unique(np.quantile(np.concatenate([choose, choose_neighbour]), np.linspace(0, 1, _EVENTS)))

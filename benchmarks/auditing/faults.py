@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+
 from auditing import mechanisms
 from auditing.bound import Outcomes, evidence
 from auditing.mechanisms import (
@@ -17,7 +18,6 @@ from auditing.mechanisms import (
     odd_score,
     one_mean,
 )
-
 from fedhpo.privacy.noise import Noise, SeededNoise
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.federation import Floats

@@ -1,7 +1,7 @@
 """What is audited: each mechanism as the library draws it, at neighbouring inputs that differ most.
 
-World 0 and world 1 differ in all scores of one client. A mechanism draws numbers of which large ones speak for
-world 1. All state epsilon 1.
+World 0 and world 1 differ in all scores of one client. A mechanism draws numbers of which large ones speak
+for world 1. All state epsilon 1.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from unittest import mock
 
 import numpy as np
-from auditing.bound import Outcomes, evidence
 
+from auditing.bound import Outcomes, evidence
 from fedhpo.privacy import noise as noises
 from fedhpo.privacy.caps import ClientCaps
 from fedhpo.privacy.local import LocalPrivacy
@@ -161,7 +161,7 @@ def local_losses(world: int, noise: Noise, draws: int) -> Outcomes:
     """FLoRA: two losses of a party's own search."""
     release = "simulated" if isinstance(noise, SeededNoise) else "exact"
     privacy = LocalPrivacy(epsilon=EPSILON, release=release)
-    with mock.patch.object(noises, "ExactNoise", lambda: noise):
+    with mock.patch.object(noises, "ExactNoise", return_value=noise):
         drawn = [[privacy.noisy(float(world), 2, noise.rng) for _ in range(2)] for _ in range(draws)]
     return evidence(np.array(drawn))
 

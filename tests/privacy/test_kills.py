@@ -1,7 +1,7 @@
 """A private run that is killed at a release, at every point of it: no two draws of one release are ever seen.
 
-A release is charged, then drawn, then recorded, and only then told. A kill is a copy of the run's directory as it
-is on the disk at that moment, from which another process would go on.
+A release is charged, then drawn, then recorded, and only then told. A kill is a copy of the run's directory
+as it is on the disk at that moment, from which another process would go on.
 """
 
 import json

@@ -3,10 +3,11 @@ far. The rule is ours; docs/robust.md says what it withstood.
 
 Near the end of training honest updates hardly agree, so that one round does not tell them from updates that
 were turned round: history does (Karimireddy, He and Jaggi, 2021). What is remembered is how well any two
-clients agreed, the sum of their updates' cosines, where older rounds count less. The first eigenvector of this
-matrix splits clients into those that pull one way and those that pull the other; most clients say which way is
-right. Up to f clients on the wrong side are left out. Are these fewer, then so are clients that in this round
-agree least with the others, f in all. None of the updates that remain is longer than the median one.
+clients agreed, the sum of their updates' cosines, where older rounds count less. The first eigenvector of
+this matrix splits clients into those that pull one way and those that pull the other; most clients say
+which way is right. Up to f clients on the wrong side are left out. Are these fewer, then so are clients
+that in this round agree least with the others, f in all. None of the updates that remain is longer than the
+median one.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ _ROUNDS = 3
 class Deviation:
     """A client: how its updates' lengths and directions differ from the others'.
 
-    `length` and `direction` are medians over its rounds of robust z-scores, among the cohort, of the logarithm
-    of an update's length and of its cosine with what all were put together to; `cosine` is the median of those.
+    `length` and `direction` are medians over its rounds of robust z-scores, among the cohort, of the
+    logarithm of an update's length and of its cosine with what all were put together to; `cosine` is the
+    median of those.
     """
 
     client: int

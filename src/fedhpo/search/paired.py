@@ -1,8 +1,9 @@
 """Trials compared at the same clients, where some of these may lie.
 
-With `over = "trimmed"` or `"median"` a trial's score is the middle of its clients' scores. Two trials are better
-compared by the middle of their clients' differences: what one client says of two models differs by far less
-than what two clients say of one, so that a lie has less room to hide in; see `fedhpo.protocol.middle`.
+With `over = "trimmed"` or `"median"` a trial's score is the middle of its clients' scores. Two trials are
+better compared by the middle of their clients' differences: what one client says of two models differs by
+far less than what two clients say of one, so that a lie has less room to hide in; see
+`fedhpo.protocol.middle`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ Evaluations = Mapping[Place, tuple[Score, Evaluation]]
 def comparable_scores(trials: Sequence[Trial], objective: Objective) -> list[list[Score]]:
     """The scores of each trial to compare it with the others by, oldest first.
 
-    Where the objective is robust and trials were last scored after equally many rounds and at the same clients,
-    `rank_value` comes from paired differences, and evaluations that not all of them had are left out. Of a
-    trial whose latest score is not finite only that one is left. Otherwise scores are as they were observed.
+    Where the objective is robust and trials were last scored after equally many rounds and at the same
+    clients, `rank_value` comes from paired differences, and evaluations that not all of them had are left
+    out. Of a trial whose latest score is not finite only that one is left. Otherwise scores are as they
+    were observed.
     """
     able = [trial for trial in trials if math.isfinite(trial.rank_value)]
     if objective.robust and len(able) > 1:

@@ -49,9 +49,9 @@ def _by_scores(found: Sequence[Agreement]) -> str:
 def _by_updates(found: Sequence[Deviation]) -> str:
     odd = [one for one in found if one.outlies]
     note = (
-        f"The updates of {whole(len(odd))} of {whole(len(found))} clients are outliers: their length, or their "
-        f"agreement with the step of the round, is more than {FAR:g} robust standard deviations from the "
-        "cohort's median, or they go against the step."
+        f"The updates of {whole(len(odd))} of {whole(len(found))} clients are outliers: their length, or "
+        f"their agreement with the step of the round, is more than {FAR:g} robust standard deviations from "
+        "the cohort's median, or they go against the step."
     )
     rows = [
         [*_client(one.client, one.rounds), _number(one.length), _number(one.direction), _number(one.cosine)]
