@@ -22,7 +22,7 @@ class ClientCaps:
     >>> caps.take({8: 1})
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.BudgetError: privacy: client 8 has a part of 2 in the releases so far, and 2 at most
+    fedhpo.core.run_errors.BudgetError: privacy: client 8 took part 2 times, and may at most 2
     """
 
     def __init__(self, most: int, caps: Mapping[int, int] | None = None) -> None:
@@ -46,8 +46,8 @@ class ClientCaps:
         for client, weight in weights.items():
             if self.taken[client] + weight > self.cap(client):
                 raise BudgetError(
-                    f"privacy: client {client} has a part of {self.taken[client]} in the releases so far, "
-                    f"and {self.cap(client)} at most"
+                    f"privacy: client {client} took part {self.taken[client]} times, "
+                    f"and may at most {self.cap(client)}"
                 )
         before = self.largest
         self.taken.update(weights)

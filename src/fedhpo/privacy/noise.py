@@ -1,6 +1,7 @@
 """Where private noise comes from: a seeded generator in simulation, OpenDP for a real release.
 
-Both work on sums and means of clients' scores in [0, 1], in a unit of their own: a score, or a step of the grid.
+Both work on sums and means of clients' scores in [0, 1], in a unit of their own: a score, or a step of the
+grid.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ class SeededNoise:
 class ExactNoise:
     """Noise of OpenDP on a grid of whole numbers, from the system's randomness: for real releases.
 
-    Each client's score goes to the nearest of `GRID` steps, so that one client moves a sum by at most `GRID`
-    steps. A mean is rounded down to a whole step: one of n clients moves it by at most `GRID / n`, rounded up.
+    Each client's score goes to the nearest of `GRID` steps, so that one client moves a sum by at most
+    `GRID` steps. A mean is rounded down to a whole step: one of n clients moves it by at most `GRID / n`,
+    rounded up.
     """
 
     GRID = 10**9

@@ -39,7 +39,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.ledger import Ledger
-from fedhpo.protocol.session import COMPUTED, Charged
+from fedhpo.protocol.session import COMPUTED, RELEASES, Charged
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
 from fedhpo.run.record import Event, Record, StateFile
@@ -109,6 +109,8 @@ class RecordedSession(Federation):
         self._files = record.files()
         # Files of where the search ended: a larger total goes on from these.
         self._pinned = {name for _, name, *_ in (record.get("searched") or {}).get("files", [])}
+        #: Whether the last answer came from the record; before the first, whether it will.
+        self.replaying = record.position < record.last
         self._joined = False  # whether `inner` stands where the method stands
         self._in_one_piece = False  # whether what is being done must not be cut by a checkpoint
         self._whole = True  # False once a call was interrupted: the trials may then be anywhere
@@ -120,11 +122,6 @@ class RecordedSession(Federation):
         self._mark = self._committed = time.monotonic()
         if record.get("federation") is None:
             record.set(federation=inner.describe(), repeatable=self._repeatable)
-
-    @property
-    def replaying(self) -> bool:
-        """Whether recorded events lie ahead."""
-        return self.record.position < self.record.last
 
     # The protocol
 
@@ -288,7 +285,7 @@ class RecordedSession(Federation):
         key: Any,
         function: Callable[[], Any],
         *,
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, JSON-able: computed once, then served from the record for ever.
@@ -303,7 +300,7 @@ class RecordedSession(Federation):
         event = self.record.expect(kind, call)
         if event is None:
             self._join()
-            if epsilon:
+            if epsilon or (epsilon is not None and name in RELEASES):
                 self.ledger.require(epsilon=epsilon)
                 number = self.record.append(kind, call, epsilon=epsilon)
                 event = Event(number, kind, call, None, epsilon=epsilon)
@@ -471,6 +468,7 @@ class RecordedSession(Federation):
             raise DamageError(self.record.path, f"event {event.number}: {error}") from error
 
     def _told(self, kind: str, items: list[Any], *, replayed: bool) -> list[Any]:
+        self.replaying = replayed
         if self.on_event is not None:
             self.on_event(Progress(self.record.position, kind, items, replayed))
         return items
