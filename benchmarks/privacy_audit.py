@@ -22,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from auditing.bound import epsilon_at_least
+from auditing.channels import CHANNELS
 from auditing.faults import FAULTS
 from auditing.mechanisms import EPSILON, MECHANISMS, Mechanism, source
 
@@ -56,7 +57,7 @@ def main() -> None:
     lines = options.log.read_text().splitlines() if options.log.exists() else []
     known = {(one["name"], one["draws"]): one["bound"] for one in map(json.loads, lines)}
     rows, left, wrong = [], 0, False
-    for mechanism in (*MECHANISMS, *FAULTS):
+    for mechanism in (*MECHANISMS, *CHANNELS, *FAULTS):
         place = mechanism.name, options.draws
         if place not in known and time.monotonic() > end:
             left += 1

@@ -48,10 +48,11 @@ def test_the_bound_by_hand(audit):
         ("permute-and-flip, 1 of 2", 0.7),
         ("top-k, 1 of 2", 0.2),
         ("repeated, 1 of 2", 0.1),
+        ("a run's choice by permute-and-flip", 0.7),
     ],
 )
 def test_no_mechanism_tells_more_than_it_states(audit, name, least):
-    mechanism = next(one for one in audit.MECHANISMS if one.name == name)
+    mechanism = next(one for one in (*audit.MECHANISMS, *audit.CHANNELS) if one.name == name)
     assert least < audit.audited(mechanism, 8000) <= audit.EPSILON
 
 
@@ -74,3 +75,8 @@ def test_an_audit_that_sees_nothing_fails(audit):
     assert audit.verdict(laplace, 0.9) == "ok"
     assert "BELOW" in audit.verdict(laplace, 0.7)
     assert "ABOVE" in audit.verdict(laplace, 1.01)
+
+
+def test_a_run_that_rotates_tells_no_more_than_it_states(audit):
+    [mechanism] = [one for one in audit.CHANNELS if one.name == "a run's scores by rotation"]
+    assert 0.4 < audit.audited(mechanism, 3000) <= audit.EPSILON

@@ -180,7 +180,6 @@ def test_the_agreement_filter_remembers_who_went_the_other_way():
     _, memory = agreement_filter(first, 1, np.array([4, 1, 2, 7]))
     assert memory.size == 64
     second = np.array([[1, 0], [-1, 0], [1, 0], [-1, 0]], np.float32)
-    alone, _ = agreement_filter(second, 1, np.array([4, 1, 2, 7]))
     found, again = agreement_filter(second, 1, np.array([4, 1, 2, 7]), memory)
     np.testing.assert_allclose(found, [1 / 3, 0], atol=1e-6)  # of clients 4, 1 and 2
     table = again.reshape(8, 8)
