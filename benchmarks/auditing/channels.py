@@ -25,7 +25,6 @@ from fedhpo.search.private import channel_of
 from fedhpo.search.trial import Trial
 from fedhpo.space.config import Config
 
-
 #: Clients that are asked in turn, one a score, and scores.
 ROTATING, SLOTS = 2, 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from fedhpo.testing.attacks import majority_chance
+from hostility import cost
 from hostility.cells import ATTACKS, NONE, RULES, SEEDS, SHARES, SPLITS, Log
 from hostility.inside import Inside
 from hostility.selection import LIES, OVER, Choices
@@ -57,7 +58,7 @@ def tables(log: Log, choices: Choices, inside: Inside, cohort: int) -> str:
             row = [_cell(chosen(choices, split, over, lie, share)) for over in overs]
             if any(row):
                 lines.append(f"| {lie} | {share:.0%} | " + " | ".join(row) + " |")
-    lines += inside.table()
+    lines += inside.table() + cost.table()
     lines += [
         "\nThe chance that at least half of a cohort is hostile, for cohorts drawn at random\n",
         "| clients, cohort | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",

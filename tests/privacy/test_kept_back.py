@@ -65,10 +65,11 @@ def digits(count):
 def found(tmp_path, capsys, text):
     """Where the odd number stands after a run and a report of it."""
     (tmp_path / "study.toml").write_text(text)
-    run = tmp_path / "run"
-    assert main(["tune", str(tmp_path / "study.toml"), "--run", str(run), "--workers", "0"]) == 0
-    assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
-    assert main(["runs", str(tmp_path)]) == 0
+    runs, study = tmp_path / "runs", str(tmp_path / "study.toml")
+    run = runs / "run"
+    assert main(["tune", study, "--runs", str(runs), "--name", "run", "--workers", "0"]) == 0
+    assert main(["report", str(run), "--output", str(tmp_path / "report.html")]) == 0
+    assert main(["runs", str(runs)]) == 0
     shown = capsys.readouterr()
     where = {"terminal"} if any(d in shown.out + shown.err for d in digits(3) + digits(4)) else set()
     patterns = [d.encode() for d in digits(5)]
