@@ -17,28 +17,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from hostility.cells import RULES, SPLITS, Log, cells
+from hostility.cells import SEEDS, SPLITS, Log, cells, stages
+from hostility.inside import Inside, insides
 from hostility.limits import broken
 from hostility.selection import Choices, choices
 from hostility.tables import tables
 
-SEEDS = 5
-
 
 def train(log: Log, end: float, cohort: int) -> bool:
-    """Train what is left, the rules that matter most first; returns whether all is done."""
+    """Train what is left, what matters most first; returns whether all is done."""
     from hostility.training import trained
 
-    for rule in RULES:
+    for rule, share in stages():
         for split in SPLITS:
-            for seed in range(SEEDS):
-                worst = None if seed == 0 else log.worst(split, rule, 0)
-                left = [cell for cell in cells(split, rule, seed, worst) if cell not in log.found]
+            for seed in SEEDS:
+                worst = None if seed == SEEDS[0] else log.worst(split, rule, share)
+                left = [cell for cell in cells(split, rule, share, seed, worst) if cell not in log.found]
                 if left and time.monotonic() > end:
                     return False
                 if left:
                     log.add(trained(left, cohort))
-                    print(f"{rule}, {split}, seed {seed}: {len(left)} trainings", file=sys.stderr, flush=True)
+                    print(rule, share, split, f"seed {seed}: {len(left)}", file=sys.stderr, flush=True)
     return True
 
 
@@ -52,9 +51,17 @@ def main() -> None:
     end = time.monotonic() + (0 if options.table else options.seconds)
     log = Log(options.log)
     chosen = Choices(options.log.with_name(f"{options.log.stem}-selection.jsonl"))
-    done = all([choices(chosen, end, SEEDS), train(log, end, options.cohort)])
-    print(tables(log, chosen, options.cohort))
-    problems = broken(log, chosen, SEEDS)
+    inside = Inside(options.log.with_name(f"{options.log.stem}-inside.jsonl"))
+    done = all(
+        [
+            choices(chosen, end, (0.25,)),
+            insides(inside, end),
+            train(log, end, options.cohort),
+            choices(chosen, end, (0.1, 0.4)),
+        ]
+    )
+    print(tables(log, chosen, inside, options.cohort))
+    problems = broken(log, chosen, len(SEEDS))
     for problem in problems:
         print(f"BROKEN: {problem}")
     if not done:

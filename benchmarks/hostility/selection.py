@@ -8,13 +8,17 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import fedhpo as fh
+from fedhpo.engine.flat import FlatModel
+from fedhpo.federations.simulated import SimulatedFederation
 from fedhpo.protocol.objective import Objective
 from fedhpo.testing.attacks import Attack, InvertedScores, ThresholdScores, hostile
-from hostility.cells import SPLITS
+from hostility.cells import SEEDS, SPLITS
 from hostility.training import digits
 
 #: How scores are put together, by the name of the rule in training that goes with it.
@@ -63,24 +67,24 @@ class Choices:
         self.found[choice] = accuracy
 
 
-def _planned(seeds: int) -> list[Choice]:
+def _planned(shares: Sequence[float]) -> list[Choice]:
     found = []
-    for seed in range(seeds):
+    for seed in SEEDS:
         for split in SPLITS:
             for over in OVER:
                 found.append(Choice(split, over, "none", 0.0, 0, seed))
                 found += [
                     Choice(split, over, lie, share, strength, seed)
-                    for share in SHARES
+                    for share in shares
                     for lie, attacks in LIES.items()
                     for strength in range(len(attacks))
                 ]
     return found
 
 
-def choices(log: Choices, end: float, seeds: int) -> bool:
-    """Run the studies that are left; returns whether all is done."""
-    for choice in _planned(seeds):
+def choices(log: Choices, end: float, shares: Sequence[float]) -> bool:
+    """Run the studies with these shares of liars that are left; returns whether all is done."""
+    for choice in _planned(shares):
         if choice in log.found:
             continue
         if time.monotonic() > end:
@@ -105,17 +109,15 @@ def chosen(choice: Choice) -> float:
             seed=choice.seed,
             objective=OVER[choice.over],
         )
-        # The report's test scores pass the liars too: what the model is worth is asked of honest clients.
-        federation.adversary = None
-        federation.start(10**6, {}, 0)
-        state = federation.state(10**6)
-        vector = _vector(result.model)
-        federation.restore(10**6, type(state)({**state.arrays, "weights": vector}, state.facts))
-        [scores] = federation.evaluate([10**6], federation.test_clients, "test")
-        return scores.mean("accuracy")
+        return honest_accuracy(federation, result.model)
 
 
-def _vector(model: object):
-    from fedhpo.engine.flat import FlatModel
-
-    return FlatModel(model).vector()
+def honest_accuracy(federation: SimulatedFederation, model: Any) -> float:
+    """What a model is worth on test rows, asked of honest clients: a report's scores pass the liars too."""
+    federation.adversary = None
+    federation.start(10**6, {}, 0)
+    state = federation.state(10**6)
+    weights = FlatModel(model).vector()
+    federation.restore(10**6, type(state)({**state.arrays, "weights": weights}, state.facts))
+    [scores] = federation.evaluate([10**6], federation.test_clients, "test")
+    return scores.mean("accuracy")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import statistics
 
 from fedhpo.testing.attacks import majority_chance
-from hostility.cells import ATTACKS, NONE, RULES, SHARES, SPLITS, Log
+from hostility import cost
+from hostility.cells import ATTACKS, NONE, RULES, SEEDS, SHARES, SPLITS, Log
+from hostility.inside import Inside
 from hostility.selection import LIES, OVER, Choices
 
 
-def accuracy(log: Log, split: str, rule: str, attack: str, share: float, seeds: int = 5) -> list[float]:
+def accuracy(log: Log, split: str, rule: str, attack: str, share: float) -> list[float]:
     """The accuracy with each seed that was done; of the strengths, the one that did most harm."""
     worst: dict[int, float] = {}
     for cell, found in log.found.items():
         if (cell.split, cell.rule, cell.attack, cell.share) == (split, rule, attack, share):
             worst[cell.seed] = min(found, worst.get(cell.seed, 1.0))
-    return [worst[seed] for seed in sorted(worst) if seed < seeds]
+    return [worst[seed] for seed in sorted(worst) if seed in SEEDS]
 
 
 def chosen(log: Choices, split: str, over: str, lie: str, share: float) -> list[float]:
@@ -24,10 +26,10 @@ def chosen(log: Choices, split: str, over: str, lie: str, share: float) -> list[
     for choice, found in log.found.items():
         if (choice.split, choice.over, choice.lie, choice.share) == (split, over, lie, share):
             worst[choice.seed] = min(found, worst.get(choice.seed, 1.0))
-    return [worst[seed] for seed in sorted(worst)]
+    return [worst[seed] for seed in sorted(worst) if seed in SEEDS]
 
 
-def tables(log: Log, choices: Choices, cohort: int) -> str:
+def tables(log: Log, choices: Choices, inside: Inside, cohort: int) -> str:
     """All tables, one after the other."""
     lines: list[str] = []
     for split in SPLITS:
@@ -56,6 +58,7 @@ def tables(log: Log, choices: Choices, cohort: int) -> str:
             row = [_cell(chosen(choices, split, over, lie, share)) for over in overs]
             if any(row):
                 lines.append(f"| {lie} | {share:.0%} | " + " | ".join(row) + " |")
+    lines += inside.table() + cost.table()
     lines += [
         "\nThe chance that at least half of a cohort is hostile, for cohorts drawn at random\n",
         "| clients, cohort | " + " | ".join(f"{share:.0%}" for share in SHARES) + " |",

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.agreement_filter import agreement_filter
 from fedhpo.aggregation.centred_clipping import centred_clipping
 from fedhpo.aggregation.direction_filter import direction_filter
 from fedhpo.aggregation.held import squared_distances
@@ -30,8 +31,8 @@ ROBUST = [
 ]
 
 
-def put_together(how, updates, sizes=None, centre=None):
-    aggregate = how.start(centre)
+def put_together(how, updates, sizes=None):
+    aggregate = how.start()
     for update, size in zip(updates, sizes or [1] * len(updates), strict=True):
         aggregate.add(np.asarray(update, np.float32), size)
     return aggregate.mean()
@@ -159,3 +160,50 @@ def test_a_weight_cap_in_simulation_bounds_training_and_scores():
 def test_wrong_settings_are_refused(wrong, message):
     with pytest.raises(InputError, match=message):
         Aggregation(**wrong)
+
+
+def test_the_agreement_filter_by_hand():
+    """Fifteen clients go right, five go left, ten times as far or a hundredth: the five are left out."""
+    updates = np.array([[1.0, 0.1]] * 15 + [[-10.0, 0.1]] * 5, np.float32)
+    for left in ([-10.0, 0.1], [-0.01, 0.0]):
+        updates[15:] = left
+        found, _ = agreement_filter(updates, 5, np.arange(20))
+        np.testing.assert_allclose(found, [1, 0.1], rtol=1e-5)
+    # Most decide which way is right: with eleven going left, these are kept.
+    updates = np.array([[1.0, 0.0]] * 9 + [[-1.0, 0.0]] * 11, np.float32)
+    assert agreement_filter(updates, 8, np.arange(20))[0] == pytest.approx([-1 + 2 / 12, 0])
+
+
+def test_the_agreement_filter_remembers_who_went_the_other_way():
+    """In the second round clients 1 and 2 go left and right by chance; who went left before is left out."""
+    first = np.array([[1, 0], [1, 0.1], [1, -0.1], [-1, 0]], np.float32)
+    _, memory = agreement_filter(first, 1, np.array([4, 1, 2, 7]))
+    assert memory.size == 64
+    second = np.array([[1, 0], [-1, 0], [1, 0], [-1, 0]], np.float32)
+    found, again = agreement_filter(second, 1, np.array([4, 1, 2, 7]), memory)
+    np.testing.assert_allclose(found, [1 / 3, 0], atol=1e-6)  # of clients 4, 1 and 2
+    table = again.reshape(8, 8)
+    # Clients 4 and 7 disagreed fully twice: -1 decayed, and -1 again. What client 0 did is not known.
+    assert table[4, 7] == table[7, 4] == pytest.approx(-1.97)
+    assert not table[0].any()
+
+
+def test_the_agreement_filter_remembers_nothing_of_clients_beyond_its_memory():
+    updates = np.array([[1, 0], [1, 0], [-1, 0]], np.float32)
+    found, memory = agreement_filter(updates, 1, np.array([0, 10**6, 10**6 + 1]))
+    assert found.tolist() == [1, 0]
+    assert memory.size == 1
+
+
+def test_a_trial_keeps_what_the_agreement_filter_remembers():
+    rng = np.random.default_rng(0)
+    data = from_clients([(rng.normal(size=(12, 4)).astype(np.float32), np.arange(12) % 3) for _ in range(4)])
+    with simulate("linear", data, aggregation="strict", workers=0) as federation:
+        federation.start(0, {}, 0)
+        federation.round([Work(0, [1, 3], {"lr": 0.1})])
+        [report] = federation.round([Work(0, [0, 3, 2], {"lr": 0.1})])
+        agreement = federation.state(0).arrays["server.agreement"].reshape(4, 4)
+    assert agreement[1, 3] != 0
+    assert agreement[0, 1] == 0  # these never met
+    assert report.updates.length.shape == report.updates.cosine.shape == (3,)
+    assert (report.updates.length > 0).all()

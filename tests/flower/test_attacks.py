@@ -106,7 +106,7 @@ def test_a_quarter_that_answers_a_threshold_does_not_move_the_trimmed_mean():
 
 
 @pytest.mark.filterwarnings("ignore:node")
-def test_a_node_without_a_name_and_one_of_another_shape_are_left_out_and_the_others_begin():
+def test_a_node_without_a_name_and_one_of_another_shape_are_left_out_and_the_others_begin(caplog):
     def rows(context):
         if context.node_config.get("odd"):
             rng = np.random.default_rng(1)
@@ -123,6 +123,11 @@ def test_a_node_without_a_name_and_one_of_another_shape_are_left_out_and_the_oth
         assert federation._clients.nodes == {0: ids[0], 1: ids[1], 2: ids[2], 3: ids[3], 4: ids[6]}
         federation.start(0, {}, 0)
         assert federation.round([Work(0, [0, 1, 2, 3, 4], {"lr": 0.1})])[0].ok.all()
+    # The two nodes were told why, each in its own log.
+    told = [record.message for record in caplog.records if "takes no part in the run" in record.message]
+    assert len(told) == 2
+    assert any(f"node {ids[4]} has no partition or name" in one for one in told)
+    assert any(f"node {ids[5]} (partition 9) is left out: its shape is (5,)" in one for one in told)
 
 
 # Local privacy: the server asks for epsilon 1e9, for none, for simulated noise, and again and again

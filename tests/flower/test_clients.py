@@ -18,7 +18,7 @@ ROWS = {"train": 5, "validation": 2, "test": 0}
 def test_a_partition_id_is_the_clients_number():
     clients = Clients()
     left_out = clients.settle({90: Hello(4, "a", ROWS), 7: Hello(2, "z", ROWS), 33: Hello(0, "m", ROWS)})
-    assert (left_out, clients.by) == ([], "partition")
+    assert (left_out, clients.by) == ({}, "partition")
     assert clients.nodes == {0: 33, 2: 7, 4: 90}
     assert clients.holders("train").tolist() == [0, 2, 4]
     assert clients.holders("test").tolist() == []
@@ -55,7 +55,7 @@ def test_partition_ids_and_names_may_mix():
         9: Hello(1, "c", ROWS),
     }
     clients = Clients()
-    assert clients.settle(said) == []
+    assert clients.settle(said) == {}
     assert (clients.by, clients.nodes) == ("partition or name", {1: 9, 4: 7, 5: 8, 6: 90})
     clients.keep(set())
     assert clients.admit(70, Hello(None, "b", ROWS)) == ""
@@ -66,7 +66,9 @@ def test_partition_ids_and_names_may_mix():
 
 def test_a_node_without_partition_id_and_name_is_left_out_and_the_others_begin():
     clients = Clients()
-    [why] = clients.settle({5: Hello(1, None, ROWS), 3: Hello(None, None, ROWS), 4: Hello(0, None, ROWS)})
+    [why] = clients.settle(
+        {5: Hello(1, None, ROWS), 3: Hello(None, None, ROWS), 4: Hello(0, None, ROWS)}
+    ).values()
     assert "node 3 has no partition or name in its config" in why
     assert (clients.by, clients.nodes) == ("partition or name", {1: 5, 0: 4})
 
@@ -82,7 +84,7 @@ def test_a_node_without_partition_id_and_name_is_left_out_and_the_others_begin()
 def test_a_node_that_deviates_is_left_out_and_named(odd, why):
     clients = Clients()
     said = {1: Hello(0, None, ROWS, (6,), 3, "sgd"), 2: Hello(1, None, ROWS, (6,), 3, "sgd"), 3: odd}
-    [found] = clients.settle(said)
+    [found] = clients.settle(said).values()
     assert re.search(why, found)
     assert clients.nodes == {0: 1, 1: 2}
     assert clients.common("shape") == (6,)
@@ -90,7 +92,7 @@ def test_a_node_that_deviates_is_left_out_and_named(odd, why):
 
 def test_two_nodes_cannot_be_one_client():
     clients = Clients()
-    [why] = clients.settle({5: Hello(1, None, ROWS), 3: Hello(1, None, ROWS)})
+    [why] = clients.settle({5: Hello(1, None, ROWS), 3: Hello(1, None, ROWS)}).values()
     assert clients.nodes == {1: 3}
     assert "node 5" in why
     assert "node 3" in why

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.methods.robust import RobustHalving, decided, plan, race, worth
-from fedhpo.protocol.objective import Score
+from fedhpo.protocol.objective import Objective, Score
 from fedhpo.research.tables.replay import replay
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.search import Event, Trial
@@ -68,12 +68,12 @@ def _trial(number: int, scores: list[tuple[int, float]], error: float = math.nan
 
 def test_worth_is_a_mean_in_which_a_quarter_of_the_rounds_halves_the_weight() -> None:
     # At round 40 a score of round 30 is one half-life old: (0.6 + 0.3 / 2) / 1.5.
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6)])) == pytest.approx(0.5)
+    assert worth(_trial(0, [(30, 0.3), (40, 0.6)]).scores) == pytest.approx(0.5)
     # Scores of one round count alike: (0.3 / 2 + 0.6 + 0.9) / 2.5.
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6), (40, 0.9)])) == pytest.approx(0.66)
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6)], error=0.0)) == 0.6
-    assert worth(_trial(0, [(30, math.inf), (40, 0.6)])) == 0.6
-    assert worth(_trial(0, [(40, math.inf)])) == math.inf
+    assert worth(_trial(0, [(30, 0.3), (40, 0.6), (40, 0.9)]).scores) == pytest.approx(0.66)
+    assert worth(_trial(0, [(30, 0.3), (40, 0.6)], error=0.0).scores) == 0.6
+    assert worth(_trial(0, [(30, math.inf), (40, 0.6)]).scores) == 0.6
+    assert worth(_trial(0, [(40, math.inf)]).scores) == math.inf
 
 
 class _Asked:
@@ -82,6 +82,7 @@ class _Asked:
     def __init__(self, means: list[float], luck: float) -> None:
         self.means, self.luck = means, luck
         self.evaluator = Evaluator(clients=1)
+        self.objective = Objective()
         self.calls: list[list[int]] = []
         self._rng = np.random.default_rng(0)
 
@@ -106,8 +107,8 @@ def test_the_race_stops_when_it_is_decided() -> None:
     finalists = [_trial(n, [(81, 0.5)]) for n in range(2)]
     race(asked, finalists, 200)  # type: ignore[arg-type]
     assert 7 <= len(asked.calls) <= 12
-    assert decided(finalists)
-    assert worth(finalists[0]) < worth(finalists[1])
+    assert decided([trial.scores for trial in finalists])
+    assert worth(finalists[0].scores) < worth(finalists[1].scores)
 
 
 def test_nothing_is_raced_without_scores_or_rivals() -> None:

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
-from fedhpo.protocol.federation import Scores
+from fedhpo.protocol.federation import RoundReport, Scores, UpdateShapes
 from fedhpo.protocol.objective import Objective
 from fedhpo.report.agreement import agreements
+from fedhpo.report.deviation import deviations
 from fedhpo.report.page import write_report
-from fedhpo.testing.attacks import InvertedScores, hostile
+from fedhpo.testing.attacks import InvertedScores, SignFlip, hostile
 
 
 def scores(accuracies):
@@ -61,3 +62,41 @@ def test_the_report_names_liars_and_a_private_one_does_not(tmp_path):
         if name == "open":
             assert "2 of 10 clients are outliers" in page
             assert all(f">{client}</td>" in page for client in lying.clients)
+
+
+def report(lengths, cosines):
+    count = len(lengths)
+    ok, rows, unknown = np.zeros(count, np.int8), np.full(count, 10), np.full(count, np.nan)
+    shapes = UpdateShapes(np.array(lengths, float), np.array(cosines, float))
+    return RoundReport(0, 1, True, np.arange(count), ok, rows, rows, *[unknown] * 4, updates=shapes)
+
+
+def test_lengths_and_directions_by_hand():
+    """Lengths e^0 to e^4 in steps of 1 around e^2; client 5 is far longer, client 6 goes the other way."""
+    lengths = np.exp([0.0, 1.0, 2.0, 3.0, 4.0, 12.0, 2.0])
+    cosines = [0.4, 0.5, 0.6, 0.5, 0.4, 0.5, -0.5]
+    found = deviations([report(lengths, cosines)] * 3)
+    assert [one.client for one in found if one.outlies] == [5, 6]
+    # The median logarithm is 2; the deviations 0, 0, 1, 1, 2, 2, 10 have the median 1.
+    assert found[5].length == pytest.approx(10 / 1.4826)
+    # The median cosine is 0.5; the deviations 0, 0, 0, 0.1, 0.1, 0.1, 1 have the median 0.1.
+    assert found[6].direction == pytest.approx(-1 / 0.14826)
+    assert found[6].cosine == -0.5
+    assert deviations([report(lengths, cosines)] * 2) == []  # too few rounds
+    assert deviations([report(lengths[:4], cosines[:4])] * 9) == []  # too few clients
+
+
+@pytest.mark.parametrize("aggregation", ["safe", "strict", "median", "mean"])
+def test_the_report_names_clients_whose_updates_go_the_other_way(tmp_path, aggregation):
+    """Under the mean, updates are not held, and nothing is known of single ones."""
+    data = fh.load("digits", clients=10, partition={"kind": "iid"})
+    space = fh.Space(client={"lr": fh.Float(0.1, 1.0, log=True)})
+    with fh.simulate("linear", data, weighting="uniform", workers=0, aggregation=aggregation) as federation:
+        lying = hostile(federation, SignFlip(1.0), share=0.2)
+        fh.tune(
+            federation, space, fh.RandomSearch(trials=2), rounds=4, total=8, cohort=10, run=tmp_path / "run"
+        )
+    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text()
+    assert ("The updates of 2 of 10 clients are outliers" in page) == (aggregation != "mean")
+    if aggregation != "mean":
+        assert all(f">{client}</td>" in page for client in lying.clients)

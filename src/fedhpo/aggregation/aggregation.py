@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedhpo.aggregation.agreement_filter import agreement_filter
 from fedhpo.aggregation.centred_clipping import centred_clipping
 from fedhpo.aggregation.direction_filter import direction_filter
-from fedhpo.aggregation.held import Updates, hostile_count
+from fedhpo.aggregation.held import Updates, hostile_count, lengths_and_cosines
 from fedhpo.aggregation.mean import StreamedMean
 from fedhpo.aggregation.median import median
 from fedhpo.aggregation.multi_krum import multi_krum
@@ -36,6 +39,7 @@ class Aggregation:
     - "multi_krum" (Blanchard et al., 2017);
     - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
     - "direction_filter": the mean of the updates that agree most with where most go; ours.
+    - "agreement_filter": the same by how well clients agreed over all rounds so far; ours.
 
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
@@ -59,6 +63,7 @@ class Aggregation:
         "multi_krum",
         "nnm",
         "direction_filter",
+        "agreement_filter",
     )
     WEIGHTINGS: ClassVar[tuple[str, ...]] = ("size", "uniform")
 
@@ -95,35 +100,54 @@ class Aggregation:
         return WEIGHT_CAP if self.weight_cap is None and clips else self.weight_cap
 
     @property
-    def remembers(self) -> bool:
-        """Whether the rule needs the step of the round before."""
-        return self.rule == "centred_clipping"
+    def remembers(self) -> str | None:
+        """The name of what the rule needs of the rounds before; None if nothing.
 
-    def start(self, centre: Vector | None = None) -> Aggregate:
-        """An aggregate of nothing yet; `centre` is the step of the round before, if the rule needs it."""
-        return Aggregate(self, centre)
+        >>> Aggregation(rule="centred_clipping").remembers, Aggregation().remembers
+        ('centre', None)
+        """
+        return _REMEMBERED.get(self.rule)
+
+    def start(
+        self, memory: Mapping[str, Vector] | None = None, cohort: Sequence[int] | None = None
+    ) -> Aggregate:
+        """An aggregate of nothing yet; `memory` holds what a round before left, `cohort` its clients."""
+        before = None if memory is None or self.remembers is None else memory.get(self.remembers)
+        return Aggregate(self, before, cohort)
+
+
+#: What rules need of the rounds before, by rule: the step, or how well any two clients agreed.
+_REMEMBERED = {"centred_clipping": "centre", "agreement_filter": "agreement"}
 
 
 class Aggregate:
     """Updates added one by one, in an order that the caller keeps fixed; then their `mean`."""
 
-    def __init__(self, how: Aggregation, centre: Vector | None = None) -> None:
-        self._how, self._centre = how, centre
+    def __init__(
+        self, how: Aggregation, before: Vector | None = None, cohort: Sequence[int] | None = None
+    ) -> None:
+        self._how, self._before, self._cohort = how, before, cohort
+        #: What the rule needs in the next round, once there is a mean.
+        self.memory: Mapping[str, Vector] = {}
+        #: By member, the length of its update and its cosine with the mean, where the updates are held.
+        self.shapes: dict[int, tuple[float, float]] = {}
         self._streamed = StreamedMean()
         self._kept: list[Vector] = []
         self._weights: list[float] = []
+        self._members: list[int] = []
 
-    def add(self, update: Vector, size: int) -> None:
-        """Add a client's update; the array is not kept."""
+    def add(self, update: Vector, size: int, member: int = 0) -> None:
+        """Add the update of a member of the cohort; the array is not kept."""
         how = self._how
         weight = float(size) if how.weighting == "size" else 1.0
-        clips = how.clip_norm is not None and not how.remembers
+        clips = how.clip_norm is not None and how.rule != "centred_clipping"
         scale = clip_scale(update, how.clip_norm) if clips and how.clip_norm is not None else 1.0
         if how.rule == "mean":
             self._streamed.add(update, weight, scale)
         else:
             self._kept.append(np.float32(scale) * update)
             self._weights.append(weight)
+            self._members.append(member)
 
     def mean(self) -> Vector:
         """The updates put together."""
@@ -131,7 +155,13 @@ class Aggregate:
             return self._streamed.value()
         if not self._kept:
             raise InputError("no update to put together")
-        return self._by_rule(np.stack(self._kept))
+        updates = np.stack(self._kept)
+        found = self._by_rule(updates)
+        lengths, cosines = lengths_and_cosines(updates, found)
+        self.shapes = dict(zip(self._members, zip(lengths, cosines, strict=True), strict=True))
+        if self._how.rule == "centred_clipping":
+            self.memory = {"centre": found}
+        return found
 
     def _by_rule(self, updates: Updates) -> Vector:
         how = self._how
@@ -141,9 +171,19 @@ class Aggregate:
         if how.rule == "norm_clipping":
             return norm_clipping(updates, self._weights)
         if how.rule == "centred_clipping":
-            return centred_clipping(updates, self._centre, how.clip_norm)
+            return centred_clipping(updates, self._before, how.clip_norm)
         if how.rule == "multi_krum":
             return multi_krum(updates, hostile)
         if how.rule == "direction_filter":
             return direction_filter(updates, hostile)
+        if how.rule == "agreement_filter":
+            found, agreement = agreement_filter(updates, hostile, self._clients(), self._before)
+            self.memory = {"agreement": agreement}
+            return found
         return trimmed_mean(mixed(updates, hostile) if how.rule == "nnm" else updates, hostile)
+
+    def _clients(self) -> NDArray[np.int64]:
+        """Who sent the updates; by place where that was not said."""
+        if self._cohort is None:
+            return np.arange(len(self._kept))
+        return np.array([self._cohort[member] for member in self._members], np.int64)

@@ -27,6 +27,19 @@ def norm(update: Vector) -> float:
     return float(np.sqrt(np.add.reduce(np.square(update, dtype=np.float64))))
 
 
+def lengths_and_cosines(updates: Updates, result: Vector) -> tuple[list[float], list[float]]:
+    """The norm of each update, and its cosine with what they were put together to; four digits of each.
+
+    >>> lengths_and_cosines(np.array([[3, 4], [0, -2]], np.float32), np.array([0, 1], np.float32))
+    ([5.0, 2.0], [0.8, -1.0])
+    """
+    lengths = [norm(update) for update in updates]
+    size = norm(result)
+    inner = [float(np.dot(update.astype(np.float64), result)) for update in updates]
+    cosines = [one / (own * size) if own * size else 0.0 for one, own in zip(inner, lengths, strict=True)]
+    return [float(f"{one:.4g}") for one in lengths], [float(f"{one:.4g}") for one in cosines]
+
+
 def squared_distances(updates: Updates) -> NDArray[np.float64]:
     """The squared Euclidean distance of every update from every other.
 

@@ -88,7 +88,7 @@ class Gathering:
                 sizes = min(result.train_size, rows), min(result.validation_size, held)
                 result = replace(result, train_size=sizes[0], validation_size=sizes[1])
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
-                self.aggregate.add(update, result.train_size)
+                self.aggregate.add(update, result.train_size, member)
             if self.products is not None:
                 self.products.add(member, update)
             self.results[member] = result

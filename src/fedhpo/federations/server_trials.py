@@ -7,6 +7,7 @@ does with the updates.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -32,11 +33,9 @@ from fedhpo.protocol.federation import (
     RoundReport,
     Status,
     TrialState,
+    UpdateShapes,
     Work,
 )
-
-#: Under this name the memory of a trial holds the step of the round before, for a rule that needs it.
-CENTRE = "centre"
 
 
 @dataclass(frozen=True)
@@ -182,10 +181,11 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             gathered.status[member] = Status.MISSING
         applied = int((gathered.status == Status.OK).sum()) >= minimum
         products: Products | None = None
+        updates: UpdateShapes | None = None
         if applied:
             trained, products = self._step(one)
             if flat.finite(trained.weights, *trained.memory.values()):
-                trial = trained
+                trial, updates = trained, _shapes(one.gathering, work)
             else:
                 applied, products = False, None
                 gathered.reject("updates are so large that the model after them is not finite")
@@ -222,6 +222,7 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
                 samples=sum(result.samples for result in results),
             ),
             products,
+            updates,
         )
 
     def _step(self, one: Round) -> tuple[Trial, Products | None]:
@@ -231,14 +232,26 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             change = one.gathering.aggregate.mean()
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
-            if self._aggregation.remembers:
-                memory = {**memory, CENTRE: change}
+            memory = {**memory, **one.gathering.aggregate.memory}
             weights = trial.weights + np.concatenate([step, change[trainable:]])
         measured = one.gathering.products
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]
         after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
         return after, products
+
+
+def _shapes(gathered: Gathering, work: Work) -> UpdateShapes | None:
+    """How long updates were and where they went; None where they were not held.
+
+    A rule that clients resolve themselves depends on private facts, which shape their updates: none then.
+    """
+    known = gathered.aggregate.shapes
+    if not known or isinstance(work.client, ClientSide):
+        return None
+    unknown = math.nan, math.nan
+    length, cosine = np.array([known.get(member, unknown) for member in range(len(work.cohort))]).T
+    return UpdateShapes(length, cosine)
 
 
 class HoldsTrials(Federation):

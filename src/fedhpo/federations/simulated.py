@@ -36,7 +36,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
-from fedhpo.federations.server_trials import CENTRE, HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
 from fedhpo.federations.simulated_search import search_clients
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
@@ -241,7 +241,7 @@ class SimulatedFederation(HoldsTrials):
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
-            self._aggregation.start(trial.memory.get(CENTRE)),
+            self._aggregation.start(trial.memory, work.cohort),
             missing,
             products=self._trials.products(work),
             limits=self._limits(work.trial, cohort),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +28,10 @@ from fedhpo.protocol.query import check_query_class, query_of
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
+
+log = logging.getLogger("fedhpo.flower")
+#: Characters of what a server says that go into this node's log.
+_MOST_TOLD = 500
 
 
 def client(
@@ -139,9 +144,20 @@ def client(
     app.train()(on_train)
     app.evaluate()(on_evaluate)
     app.query(messages.HELLO)(hello)
+    app.query(messages.LEFT_OUT)(_left_out)
     for name, function in answers.items():
         app.query(name)(on_query(function))
     return app
+
+
+def _left_out(message: Message, context: Context) -> Message:
+    """The server says that this node takes no part, and why: for the log that the node's owner reads."""
+
+    def told(task: Task, arrays: Any, asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        log.warning("this node takes no part in the run: %s", str(asked["why"])[:_MOST_TOLD])
+        return {"answer": None}, {}
+
+    return _replied(message, told)
 
 
 def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFunction]:

@@ -30,8 +30,10 @@ from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import BOHB
 from fedhpo.schedules.halving import cost_of
 from fedhpo.schedules.hyperband import Hyperband, first_rung
+from fedhpo.search.paired import comparable_scores
 
 if TYPE_CHECKING:
+    from fedhpo.protocol.objective import Score
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
     from fedhpo.search.search import Search
@@ -170,16 +172,19 @@ def race(search: Search, finalists: Sequence[Trial], scores: int) -> None:
     while len(rung) > 1:
         for _ in range(scores // (halvings * len(rung))):
             search.evaluate(rung)
-            if decided(rung):
+            if decided(comparable_scores(rung, search.objective)):
                 return
         rung = best_first(search, rung, math.ceil(len(rung) / 2))
 
 
-def decided(rung: Sequence[Trial]) -> bool:
-    """Whether the leader is clearly ahead of every other, by scores at the same clients and rounds."""
-    last = min(len(trial.scores) for trial in rung)
-    seen = np.array([[score.rank_value for score in trial.scores[-last:]] for trial in rung])
-    seen = seen[:, [score.round == rung[0].round for score in rung[0].scores[-last:]]]
+def decided(rung: Sequence[Sequence[Score]]) -> bool:
+    """Whether the leader is clearly ahead of every other, by scores at the same clients and rounds.
+
+    Each trial comes with its scores, oldest first.
+    """
+    last = min(len(scores) for scores in rung)
+    seen = np.array([[score.rank_value for score in scores[-last:]] for scores in rung])
+    seen = seen[:, [score.round == rung[0][-1].round for score in rung[0][-last:]]]
     if seen.shape[1] < _LEAST or not np.isfinite(seen).all():
         return False
     leader = int(seen.mean(axis=1).argmin())
@@ -193,21 +198,22 @@ def best_first(search: Search, rung: Sequence[Trial], count: int) -> list[Trial]
     privacy = search.evaluator.privacy
     if privacy is not None and not privacy.releases_values:
         return search.choose(rung, count)
-    return sorted(rung, key=lambda trial: (worth(trial), trial.number))[:count]
+    able = [trial for trial in rung if not trial.failed and trial.scores]
+    scores = comparable_scores(able, search.objective)
+    worths = {trial: worth(own) for trial, own in zip(able, scores, strict=True)}
+    return sorted(rung, key=lambda trial: (worths.get(trial, math.inf), trial.number))[:count]
 
 
-def worth(trial: Trial) -> float:
+def worth(scores: Sequence[Score]) -> float:
     """The mean of a trial's scores, less being better; the latest alone where it is exact.
 
     A score of a quarter of the rounds ago counts half. Trials of a rung have scores of the same rounds, most
     of them of the same clients, so what early rounds and odd clients do to the mean they do to all of them.
     """
-    if trial.failed or not trial.scores:
-        return math.inf
-    latest = trial.scores[-1]
+    latest = scores[-1]
     if latest.standard_error == 0:
         return latest.rank_value
-    known = [score for score in trial.scores if math.isfinite(score.rank_value)]
+    known = [score for score in scores if math.isfinite(score.rank_value)]
     if not known:
         return math.inf
     ages = np.array([latest.round - score.round for score in known])

@@ -7,6 +7,7 @@ grid.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,7 +104,6 @@ class ExactNoise:
         except ImportError:
             raise MissingExtraError("opendp", "privacy") from None
         dp.enable_features("contrib")
-        self._dp: Any = dp
         self.rng = np.random.default_rng()
 
     def total(self, scores: Floats) -> float:
@@ -123,14 +123,28 @@ class ExactNoise:
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """The discrete Laplace distribution (Canonne et al., 2020)."""
-        dp = self._dp
-        add = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale)
+        add = _adding_laplace(scale)
         return np.array(add([int(value) for value in values]), dtype=np.float64)
 
     def permute_and_flip(self, values: Floats, scale: float) -> int:
         """OpenDP's noisy max: exponential noise, which chooses just as permute-and-flip does."""
-        dp = self._dp
-        choose = dp.m.make_noisy_max(
-            dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64"), dp.max_divergence(), scale
-        )
+        choose = _choosing_largest(scale)
         return int(choose([int(value) for value in values]))
+
+
+# To make a mechanism takes OpenDP longer than to run it.
+
+
+@lru_cache(maxsize=64)
+def _adding_laplace(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale)
+
+
+@lru_cache(maxsize=64)
+def _choosing_largest(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    return dp.m.make_noisy_max(domain, dp.linf_distance(T="i64"), dp.max_divergence(), scale)

@@ -73,6 +73,7 @@ class SealedFederation(Federation):
             accuracy_before=unknown,
             accuracy_after=unknown,
             reasons=reasons,
+            updates=None,
         )
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:

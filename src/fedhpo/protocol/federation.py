@@ -173,6 +173,17 @@ class Products:
 
 
 @dataclass(frozen=True)
+class UpdateShapes:
+    """The length of each member's update, and its cosine with what all of them were put together to.
+
+    NaN where no update was used. Four digits are kept.
+    """
+
+    length: Floats
+    cosine: Floats
+
+
+@dataclass(frozen=True)
 class RoundReport:
     """What came back from one round, one entry per member of the cohort and in its order.
 
@@ -181,7 +192,8 @@ class RoundReport:
     rounds the trial has behind it, this one included. `applied` is False where fewer than the
     minimum replied: the model and its round clock are then as they were before. `reasons` says why a
     member failed or is missing, by its position in the cohort. `products` are there where the work asked for
-    them and the round was applied.
+    them and the round was applied. `updates` tell which members' updates were unlike the others', where the
+    server holds all updates of a round: under every rule but the mean.
     """
 
     trial: int
@@ -198,6 +210,7 @@ class RoundReport:
     reasons: Mapping[int, str] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     products: Products | None = None
+    updates: UpdateShapes | None = None
 
     @property
     def ok(self) -> NDArray[np.bool_]:

@@ -62,26 +62,41 @@ def median_and_error(values: Floats) -> tuple[float, float]:
     return float(np.median(ordered)), float(ordered[n - rank] - ordered[rank - 1]) / (2 * errors)
 
 
-def robust_rank(scores: Sequence[Floats], trim: float = 0.25) -> Floats:
-    """How good each of several trials is, less being better: trimmed means of paired differences.
+def robust_rank(scores: Sequence[Floats], over: str = "trimmed", trim: float = 0.25) -> Floats:
+    """How good each of several trials is, less being better: middles of paired differences.
 
     `scores` has a row for each trial and a column for each client, the same clients for all; less is better,
-    NaN where a client did not reply. A trial's value is the mean over all trials of the trimmed mean of its
-    clients' differences from that trial. A pair without common clients says nothing; a trial without a score
-    is infinitely bad.
+    NaN where a client did not reply, infinite where a model is of no use there. A trial's value is the mean
+    over all trials of the middle ("trimmed" mean or "median") of its clients' differences from that trial.
+    A pair without common clients says nothing; a trial without a score is infinitely bad.
 
     >>> honest, liar = [0.1, 0.2, 0.3], 0.9
     >>> robust_rank([np.array([*honest, liar]), np.array([0.3, 0.4, 0.5, 0.0])]).round(3).tolist()
     [-0.1, 0.1]
     """
     table = np.stack([np.asarray(row, np.float64) for row in scores])
-    finite = np.isfinite(table)
+    known = ~np.isnan(table)
     found = np.full(len(table), math.inf)
-    for trial in np.flatnonzero(finite.any(axis=1)):
-        gains = [0.0]
-        for other in np.flatnonzero(finite.any(axis=1)):
-            both = finite[trial] & finite[other]
-            if other != trial and both.any():
-                gains.append(trimmed_and_error(table[trial, both] - table[other, both], trim)[0])
-        found[trial] = math.fsum(gains) / len(gains)
+    rivals = np.flatnonzero(known.any(axis=1))
+    for trial in rivals:
+        with np.errstate(invalid="ignore"):  # two that are of no use at a client do not differ there
+            middles = _middles(table[trial] - table[rivals], over, trim)
+        found[trial] = middles[~np.isnan(middles)].mean()
+    return found
+
+
+def _middles(differences: Floats, over: str, trim: float) -> Floats:
+    """The middle of each row, NaN in it left out; NaN for a row of nothing else.
+
+    >>> rows = np.array([[0.0, 9.0, 2.0, 3.0], [np.nan, 5.0, np.nan, 1.0]])
+    >>> _middles(rows, "trimmed", 0.25).tolist(), _middles(rows, "median", 0.25).tolist()
+    ([2.5, 3.0], [2.5, 3.0])
+    """
+    ordered = np.sort(differences, axis=1)  # NaN comes last
+    counts = (~np.isnan(differences)).sum(axis=1)[:, None]
+    cut = (counts - 1) // 2 if over == "median" else (trim * counts + 1e-9).astype(np.int64)
+    places = np.arange(differences.shape[1])[None, :]
+    inside = (places >= cut) & (places < counts - cut)
+    sums = np.where(inside, ordered, 0.0).sum(axis=1)
+    found: Floats = np.where(counts[:, 0] > 0, sums / np.maximum(inside.sum(axis=1), 1), math.nan)
     return found

@@ -131,13 +131,26 @@ class Objective:
             mean, error * math.sqrt(drawn), len(values), round, rank if math.isfinite(mean) else math.inf
         )
 
-    def _counted(self, scores: Scores) -> tuple[Floats, Floats]:
+    def rank_values(self, scores: Scores) -> Floats:
+        """The metric at each client as a number of which less is better.
+
+        It is NaN where the client does not count, and infinite where the model has no finite score there.
+        """
         values = self.values(scores)
-        known = (scores.status == 0) & (scores.size > 0)
-        if self.metric in scores.metrics:  # not defined at every client, as AUROC where all are of one class
-            known &= ~np.isnan(values)
+        ranked = np.where(np.isfinite(values), -values if self.maximise else values, math.inf)
+        return np.where(self._known(scores), ranked, math.nan)
+
+    def _counted(self, scores: Scores) -> tuple[Floats, Floats]:
+        values, known = self.values(scores), self._known(scores)
         weights = scores.size.astype(np.float64) if self.weighting == "size" else np.ones(len(values))
         return values[known], weights[known]
+
+    def _known(self, scores: Scores) -> NDArray[np.bool_]:
+        """Which clients replied and have rows."""
+        known: NDArray[np.bool_] = (scores.status == 0) & (scores.size > 0)
+        if self.metric in scores.metrics:  # not defined at every client, as AUROC where all are of one class
+            known &= ~np.isnan(scores.metrics[self.metric])
+        return known
 
     def _chosen(self, values: Floats, weights: Floats) -> NDArray[np.int64]:
         """Which clients count: all, the worst off, whose weights make up the share `tail`, or the worst."""

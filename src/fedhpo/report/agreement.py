@@ -16,7 +16,7 @@ from fedhpo.protocol.objective import Objective
 #: Robust z-scores beyond this are outliers (Iglewicz and Hoaglin, 1993).
 FAR = 3.5
 #: Clients that an evaluation needs, and scores that a client needs, to be looked at.
-_CLIENTS, _SCORES = 5, 6
+CLIENTS, _SCORES = 5, 6
 #: A median absolute deviation, as a standard deviation of a normal distribution.
 _DEVIATION = 1.4826
 
@@ -46,9 +46,9 @@ def agreements(evaluations: Iterable[Scores], objective: Objective) -> list[Agre
     for scores in evaluations:
         values = objective.values(scores)
         known = (scores.status == 0) & np.isfinite(values)
-        if int(known.sum()) < _CLIENTS:
+        if int(known.sum()) < CLIENTS:
             continue
-        middle, spread = _middle(values[known])
+        middle, spread = middle_of(values[known])
         for client, value in zip(scores.clients[known].tolist(), values[known].tolist(), strict=True):
             own[client].append((value, middle, (value - middle) / spread if spread else 0.0))
     return [
@@ -56,7 +56,8 @@ def agreements(evaluations: Iterable[Scores], objective: Objective) -> list[Agre
     ]
 
 
-def _middle(values: Floats) -> tuple[float, float]:
+def middle_of(values: Floats) -> tuple[float, float]:
+    """The median, and a robust standard deviation: 1.4826 times the median absolute deviation."""
     middle = float(np.median(values))
     return middle, _DEVIATION * float(np.median(np.abs(values - middle)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,11 @@ from fedhpo.methods.fedex import ground_truth as truth
 from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.phrasing import rounds_of
-from fedhpo.protocol.federation import Floats, Ints
+from fedhpo.protocol.federation import Floats, Ints, RoundReport
 from fedhpo.protocol.metrics import BASE
 from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.report.agreement import Agreement, agreements
+from fedhpo.report.deviation import Deviation, deviations
 from fedhpo.report.incumbents import Incumbent, incumbents_of
 from fedhpo.report.told import Curve, Told
 from fedhpo.run import Run, open_read
@@ -52,6 +53,8 @@ class RunView:
     clients: Mapping[int, tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
     #: How each client's scores go with the others'; empty where no single client's are known.
     agreements: Sequence[Agreement] = field(default=(), repr=False)
+    #: How each client's updates differ from the others'; empty where nothing is known of single ones.
+    deviations: Sequence[Deviation] = field(default=(), repr=False)
 
     @property
     def metric(self) -> str:
@@ -159,7 +162,8 @@ def load_view(path: Path) -> RunView:
     with open_read(path) as run:
         told = Told(run.study["objective"])
         told.read(run.record)
-        return replace(view_of(run, told), agreements=_agreements(run))
+        view = view_of(run, told)
+        return replace(view, agreements=_agreements(run), deviations=deviations(_reports(run)))
 
 
 def refuse_links(path: Path) -> None:
@@ -196,6 +200,15 @@ def _agreements(run: Run) -> list[Agreement]:
     events = (event for event in run.record.events() if event.kind == "evaluate")
     found = (scores for event in events for scores in unpack(event.result or b""))
     return agreements((scores for scores in found if scores.split == "validation"), objective)
+
+
+def _reports(run: Run) -> Iterator[RoundReport]:
+    """The reports of all rounds, where the rule holds updates; under the mean nothing is known of them."""
+    if (run.facts()["federation"] or {}).get("aggregation") == "mean":
+        return
+    for event in run.record.events():
+        if event.kind in ("round", "done"):
+            yield from unpack(event.result or b"")
 
 
 def _when_stopped(run: Run) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.canonical import canonical
-from fedhpo.protocol.federation import Answer, Cost, Products, RoundReport, Scores, Status
+from fedhpo.protocol.federation import Answer, Cost, Products, RoundReport, Scores, Status, UpdateShapes
 
 Items = Sequence[RoundReport] | Sequence[Scores] | Sequence[Answer]
 
@@ -48,7 +48,7 @@ def pack(items: Items) -> bytes:
     """
     untyped: Sequence[Any] = items
     if items and isinstance(items[0], RoundReport):
-        facts = [[r.trial, r.round, bool(r.applied), *_extras(r), *_products(r)] for r in untyped]
+        facts = [[r.trial, r.round, bool(r.applied), *_extras(r), *_more(r)] for r in untyped]
         return _pack_columns("reports", facts, items, _REPORT)
     if items and isinstance(items[0], Scores):
         facts = [[s.trial, s.split, *_extras(s)] for s in untyped]
@@ -69,7 +69,7 @@ def unpack(payload: bytes) -> list[Any]:
         columns = _columns(header, payload, 4 + length, _REPORT)
         return [
             RoundReport(
-                trial, number, applied, **arrays, reasons=_reasons(why), cost=Cost(*cost), products=_of(more)
+                trial, number, applied, **arrays, reasons=_reasons(why), cost=Cost(*cost), **_of(more)
             )
             for (trial, number, applied, why, cost, *more), arrays in zip(
                 header["items"], columns, strict=True
@@ -114,21 +114,29 @@ def _extras(item: RoundReport | Scores) -> tuple[Any, ...]:
     return [[int(c), text] for c, text in item.reasons.items()], _cost(item.cost)
 
 
-def _products(report: RoundReport) -> list[Any]:
-    """One more fact of a report that has them, none of others."""
-    found = report.products
-    if found is None:
-        return []
-    own = (found.squared.tolist(), found.with_previous.tolist())
-    return [[*own, found.aggregate_squared, found.aggregate_with_previous]]
+def _more(report: RoundReport) -> list[Any]:
+    """What not every report has: products of updates, then their shapes; nothing where it has neither."""
+    found, updates = report.products, report.updates
+    products = found and [
+        *(found.squared.tolist(), found.with_previous.tolist()),
+        *(found.aggregate_squared, found.aggregate_with_previous),
+    ]
+    if updates is None:
+        return [] if products is None else [products]
+    return [products, [updates.length.tolist(), updates.cosine.tolist()]]
 
 
-def _of(facts: list[Any]) -> Products | None:
-    """The products that `_products` was given."""
-    if not facts:
-        return None
-    squared, with_previous, *aggregate = facts[0]
-    return Products(np.array(squared, np.float64), np.array(with_previous, np.float64), *aggregate)
+def _of(facts: list[Any]) -> dict[str, Any]:
+    """The fields that `_more` was given."""
+    products, shapes = [*facts, None, None][:2]
+    found: dict[str, Any] = {}
+    if products is not None:
+        squared, with_previous, *aggregate = products
+        own = np.array(squared, np.float64), np.array(with_previous, np.float64)
+        found["products"] = Products(*own, *aggregate)
+    if shapes is not None:
+        found["updates"] = UpdateShapes(*(np.array(column, np.float64) for column in shapes))
+    return found
 
 
 def _cost(cost: Cost) -> tuple[int, ...]:

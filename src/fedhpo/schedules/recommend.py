@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 
 def recommended_by(search: Search, sampler: Sampler) -> Callable[[Sequence[Trial]], Trial | None] | None:
-    """How the sampler chooses among trials; None if it does not, or if scores are not released."""
+    """How the sampler chooses among trials; None if it does not, or if scores are not released.
+
+    None too where some clients may lie: trials are then compared client by client, which a model of their
+    scores cannot do.
+    """
     privacy = search.evaluator.privacy
     if not isinstance(sampler, Recommender) or (privacy is not None and not privacy.releases_values):
+        return None
+    if search.objective.robust:
         return None
 
     def prefer(rivals: Sequence[Trial]) -> Trial | None:

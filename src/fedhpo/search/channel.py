@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fedhpo.protocol.federation import RoundReport, Scores
-from fedhpo.protocol.objective import Score
+from fedhpo.protocol.objective import Objective, Score
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.paired import comparable_scores
 
 if TYPE_CHECKING:
     from fedhpo.search.search import Search
@@ -65,7 +66,7 @@ class OpenChannel:
 
     def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """By the scores that the evaluator compares them by."""
-        return best_first(trials, search.evaluator)
+        return best_first(trials, search.evaluator, search.objective)
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From what each client said."""
@@ -80,15 +81,18 @@ class OpenChannel:
         return
 
 
-def rank_values(trials: Sequence[Trial], evaluator: Evaluator) -> list[float]:
-    """What each trial is compared with the others by, less being better; infinite for what failed."""
+def rank_values(trials: Sequence[Trial], evaluator: Evaluator, objective: Objective) -> list[float]:
+    """What each trial is compared with the others by, less being better; infinite for what failed.
+
+    Where the objective is robust, it comes from paired differences: see `fedhpo.search.paired`.
+    """
     able = [trial for trial in trials if math.isfinite(trial.rank_value)]
-    compared = evaluator.compared([trial.scores for trial in able])
+    compared = evaluator.compared(comparable_scores(able, objective))
     found = {trial: score.rank_value for trial, score in zip(able, compared, strict=True)}
     return [found.get(trial, math.inf) for trial in trials]
 
 
-def best_first(trials: Sequence[Trial], evaluator: Evaluator) -> list[Trial]:
+def best_first(trials: Sequence[Trial], evaluator: Evaluator, objective: Objective) -> list[Trial]:
     """Trials by the scores that the evaluator compares them by, ties to the earlier trial."""
-    values = zip(rank_values(trials, evaluator), trials, strict=True)
+    values = zip(rank_values(trials, evaluator, objective), trials, strict=True)
     return [trial for _, trial in sorted(values, key=lambda pair: (pair[0], pair[1].number))]

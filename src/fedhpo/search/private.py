@@ -182,7 +182,7 @@ class ValueChannel(PrivateChannel):
 
     def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """By the released values."""
-        return best_first(trials, search.evaluator)
+        return best_first(trials, search.evaluator, search.objective)
 
 
 class ChoiceChannel(PrivateChannel):

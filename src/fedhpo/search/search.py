@@ -433,7 +433,7 @@ class Search:
 
     def leader(self) -> Trial | None:
         """The trial to name if the search ended now: among those trained longest, the best."""
-        return leader_of(self.trials, self._incumbent, self.evaluator)
+        return leader_of(self.trials, self._incumbent, self.evaluator, self.objective)
 
     def tell(self, kind: str) -> None:
         """Tell callbacks of progress that is no training, so that one of them may stop the run."""

@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 
 from fedhpo.protocol.failures import Failures
+from fedhpo.protocol.objective import Objective
 from fedhpo.search.channel import best_first
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.trial import FINISHED, Trial
 
 
-def leader_of(trials: Sequence[Trial], incumbent: Trial | None, evaluator: Evaluator) -> Trial | None:
+def leader_of(
+    trials: Sequence[Trial], incumbent: Trial | None, evaluator: Evaluator, objective: Objective
+) -> Trial | None:
     """Among the trials trained longest the best; `incumbent` is the best of those trained to the end."""
     scored = [t for t in trials if t.round and t.scores and math.isfinite(t.rank_value)]
     longest = max((trial.scores[-1].round for trial in scored), default=0)
@@ -20,7 +23,7 @@ def leader_of(trials: Sequence[Trial], incumbent: Trial | None, evaluator: Evalu
     if incumbent is None or incumbent not in scored or incumbent.scores[-1].round < longest:
         beaten = set()
     rivals = [t for t in scored if t.scores[-1].round == longest and t not in beaten]
-    return best_first(rivals, evaluator)[0] if rivals else None
+    return best_first(rivals, evaluator, objective)[0] if rivals else None
 
 
 def why_none(trials: Sequence[Trial], failures: Failures) -> str:

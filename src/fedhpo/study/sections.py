@@ -80,6 +80,7 @@ class Server(Section):
             "multi_krum",
             "nnm",
             "direction_filter",
+            "agreement_filter",
             "safe",
             "strict",
         ]

@@ -116,8 +116,8 @@ class Clients:
         self._keys: dict[str, int] = {}
         self._next = 0
 
-    def settle(self, said: Mapping[int, Hello]) -> list[str]:
-        """Number the clients, once, after what the nodes said; returns why some were left out."""
+    def settle(self, said: Mapping[int, Hello]) -> dict[int, str]:
+        """Number the clients, once, after what the nodes said; returns which were left out, and why."""
         left_out = deviating(said)
         said = {node: hello for node, hello in said.items() if node not in left_out}
         nameless = [node for node, hello in said.items() if hello.partition is None and hello.name is None]
@@ -136,8 +136,8 @@ class Clients:
             self.by = EITHER
         order = sorted(said, key=lambda node: (self._order(said[node]), node))
         self._next = max((h.partition + 1 for h in said.values() if h.partition is not None), default=0)
-        refused = [why for node in order if (why := self.admit(node, said[node], new=True))]
-        return [*left_out.values(), *refused]
+        refused = {node: why for node in order if (why := self.admit(node, said[node], new=True))}
+        return left_out | refused
 
     def admit(self, node: int, hello: Hello, *, new: bool = False) -> str:
         """Let a node be its client; returns why it cannot be, or nothing."""

@@ -30,7 +30,7 @@ from fedhpo.federations.flower.mailbox import ArraysParcel, Item
 from fedhpo.federations.flower.messages import Task
 from fedhpo.federations.flower.models import Arrays, TorchModel
 from fedhpo.federations.flower.replies import read_trained
-from fedhpo.federations.server_trials import CENTRE, HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
@@ -124,7 +124,7 @@ class FlowerFederation(HoldsTrials, GridFederation):
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
-            self._aggregation.start(trial.memory.get(CENTRE)),
+            self._aggregation.start(trial.memory, work.cohort),
             np.zeros(len(sizes), np.bool_),
             products=self._trials.products(work),
             limits=(self._limits(work.cohort, "train"), self._limits(work.cohort, "validation")),

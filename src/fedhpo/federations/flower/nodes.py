@@ -26,6 +26,7 @@ class Nodes:
         self._said: dict[int, Hello | None] = {}
         self._waiting: set[int] = set()
         self._clients: Clients | None = None
+        self._told: set[int] = set()  # nodes that know that they are left out
         self._refused = ""  # why the first node could not take part
 
     def gather(self, wanted: int, patience: float, file: Path | None) -> Clients:
@@ -50,9 +51,11 @@ class Nodes:
                     self._said = {node: said for node, said in self._said.items() if said is not None}
         if self._clients is None:
             self._clients = Clients()
-            for why in self._clients.settle({n: said for n, said in self._said.items() if said is not None}):
-                self._post.note("nodes left out", why)
+            known = {node: said for node, said in self._said.items() if said is not None}
+            for node, why in self._clients.settle(known).items():
+                self._leave_out(node, why)
                 warnings.warn(why, stacklevel=2)
+            self._post.send()
             if file is not None:
                 self._clients.save(file)
         return self._clients
@@ -87,9 +90,9 @@ class Nodes:
                 if not self._refused:  # who starts a run must not wait for clients that cannot come
                     warnings.warn(f"node {node} cannot take part: {why}", stacklevel=2)
                     self._refused = f"; node {node} cannot take part: {why}"
-                self._post.note("nodes left out", f"node {node}: {why}")
+                self._leave_out(node, f"node {node}: {why}")
             elif self._clients is not None and (refused := self._clients.admit(node, hello)):
-                self._post.note("nodes left out", refused)
+                self._leave_out(node, refused)
 
         return Item(
             client=-1,
@@ -99,6 +102,24 @@ class Nodes:
             read=lambda reply, _: Hello.from_dict(read_answer(reply)[0], self._most_rows),
             done=met,
             node=node,
+        )
+
+    def _leave_out(self, node: int, why: str) -> None:
+        """Note it here, and tell the node, once; whether it understands does not matter."""
+        self._post.note("nodes left out", why)
+        if node in self._told:
+            return
+        self._told.add(node)
+        self._post.add(
+            Item(
+                client=-1,
+                kind=f"{messages.QUERY}.{messages.LEFT_OUT}",
+                task={"query": {"why": why}},
+                model=None,
+                read=lambda reply, _: None,
+                done=lambda status, why, _: None,
+                node=node,
+            )
         )
 
     def of(self, client: int) -> int | None:

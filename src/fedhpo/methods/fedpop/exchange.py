@@ -209,7 +209,8 @@ class Exchange:
         if self.judge == "evaluation":
             search.evaluate(due)
             scored = [trial for trial in population if trial.scores]
-            found = dict(zip(scored, rank_values(scored, search.evaluator), strict=True))
+            values = rank_values(scored, search.evaluator, search.objective)
+            found = dict(zip(scored, values, strict=True))
             return {t: math.inf if t.failed else found.get(t, math.nan) for t in population}
         every = self.every(search.rounds)
         return {t: math.inf if t.failed else discounted(t.losses, every, self.discount) for t in population}

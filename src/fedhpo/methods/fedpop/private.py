@@ -45,6 +45,6 @@ def private_scores(search: Search, population: Sequence[Trial], due: Sequence[Tr
         trial.judged += 1
     search.evaluate(due)
     scored = [trial for trial in population if trial.scores]
-    found = dict(zip(scored, rank_values(scored, search.evaluator), strict=True))
+    found = dict(zip(scored, rank_values(scored, search.evaluator, search.objective), strict=True))
     known = {trial: value for trial, value in found.items() if math.isfinite(value)}
     return {t: math.inf if t.failed else known.get(t, math.nan) for t in population}

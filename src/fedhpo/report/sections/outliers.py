@@ -1,4 +1,4 @@
-"""Clients whose scores are outliers: far from the others, or ranking models the other way round."""
+"""Clients that are unlike the others: by their scores, or by their updates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fedhpo.pages.figure import OTHER, OWN, axis, drawn, figure
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import number, whole
 from fedhpo.report.agreement import FAR, Agreement
+from fedhpo.report.deviation import Deviation
 from fedhpo.report.view import RunView
 
 #: Clients listed at most.
@@ -17,52 +18,89 @@ _MOST = 50
 
 
 def outliers(view: RunView) -> Section | None:
-    """A table of outliers and a plot of all clients; None where too few scores are known one by one.
+    """Tables of outliers and plots of all clients; None where too little is known of single clients.
 
-    Under privacy no score of a single client is known, and there is nothing to show.
+    Under privacy nothing of a single client is known, and there is nothing to show.
     """
-    found = view.agreements
-    odd = [one for one in found if one.outlies]
-    if not found:
+    parts = [_by_scores(view.agreements)] if view.agreements else []
+    if view.deviations:
+        parts.append(_by_updates(view.deviations))
+    if not parts:
         return None
+    caution = (
+        "Their data may be unlike the others', they may be broken, or they may lie: this does not tell which."
+    )
+    return Section("Clients unlike the others", "".join(parts) + f"<p class=note>{text(caution)}</p>")
+
+
+def _by_scores(found: Sequence[Agreement]) -> str:
+    odd = [one for one in found if one.outlies]
     note = (
         f"{whole(len(odd))} of {whole(len(found))} clients are outliers: their scores are more than {FAR:g} "
-        "robust standard deviations from the median client's, or fall where those of the others rise. Their "
-        "data may be unlike the others', they may be broken, or they may lie: this does not tell which."
+        "robust standard deviations from the median client's, or fall where those of the others rise."
     )
-    columns = ["client", "scores", "distance", "agreement"]
-    rows = [_cells(one) for one in sorted(odd, key=lambda one: -abs(one.distance))[:_MOST]]
-    listed = table(columns, rows, numeric=columns) if rows else ""
-    body = f"<div class=pair>{listed}{drawn(plot(found), 'outliers')}</div>"
-    return Section("Clients unlike the others", f"<p class=note>{text(note)}</p>{body}")
-
-
-def _cells(one: Agreement) -> list[Cell]:
-    agreement = None if math.isnan(one.agreement) else one.agreement
-    return [
-        Cell(str(one.client), one.client),
-        Cell(whole(one.scores), one.scores),
-        Cell(number(one.distance), one.distance),
-        Cell("" if agreement is None else number(agreement), "" if agreement is None else agreement),
+    rows = [
+        [*_client(one.client, one.scores), _number(one.distance), _number(one.agreement)]
+        for one in sorted(odd, key=lambda one: -abs(one.distance))[:_MOST]
     ]
+    return _part(note, ["client", "scores", "distance", "agreement"], rows, drawn(plot(found), "outliers"))
+
+
+def _by_updates(found: Sequence[Deviation]) -> str:
+    odd = [one for one in found if one.outlies]
+    note = (
+        f"The updates of {whole(len(odd))} of {whole(len(found))} clients are outliers: their length, or "
+        f"their agreement with the step of the round, is more than {FAR:g} robust standard deviations from "
+        "the cohort's median, or they go against the step."
+    )
+    rows = [
+        [*_client(one.client, one.rounds), _number(one.length), _number(one.direction), _number(one.cosine)]
+        for one in sorted(odd, key=lambda one: one.cosine)[:_MOST]
+    ]
+    columns = ["client", "rounds", "length", "direction", "cosine"]
+    return _part(note, columns, rows, drawn(plot_of_updates(found), "update-outliers"))
+
+
+def _part(note: str, columns: list[str], rows: list[list[Cell]], plotted: str) -> str:
+    listed = table(columns, rows, numeric=columns) if rows else ""
+    return f"<p class=note>{text(note)}</p><div class=pair>{listed}{plotted}</div>"
+
+
+def _client(client: int, count: int) -> list[Cell]:
+    return [Cell(str(client), client), Cell(whole(count), count)]
+
+
+def _number(value: float) -> Cell:
+    return Cell("", "") if math.isnan(value) else Cell(number(value), value)
 
 
 def plot(found: Sequence[Agreement]) -> dict[str, Any]:
-    """Each client by its distance and its agreement."""
-    kinds = (("outlier", True, OWN), ("other clients", False, OTHER))
+    """Each client by the distance of its scores and their agreement."""
+    known = [one for one in found if not math.isnan(one.agreement)]
+    points = [(one.client, one.distance, one.agreement, one.outlies) for one in known]
+    return _plot(points, "distance from the median client", "agreement with it")
+
+
+def plot_of_updates(found: Sequence[Deviation]) -> dict[str, Any]:
+    """Each client by the length of its updates and where they go."""
+    points = [(one.client, one.length, one.cosine, one.outlies) for one in found]
+    return _plot(points, "length of its updates, in robust deviations", "cosine with the step")
+
+
+def _plot(points: Sequence[tuple[int, float, float, bool]], x: str, y: str) -> dict[str, Any]:
     traces = []
-    for name, odd, colour in kinds:
-        members = [one for one in found if one.outlies == odd and not math.isnan(one.agreement)]
+    for name, odd, colour in (("outlier", True, OWN), ("other clients", False, OTHER)):
+        members = [point for point in points if point[3] == odd]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": [one.distance for one in members],
-                "y": [one.agreement for one in members],
-                "text": [f"client {one.client}" for one in members],
+                "x": [point[1] for point in members],
+                "y": [point[2] for point in members],
+                "text": [f"client {point[0]}" for point in members],
                 "name": name,
                 "marker": {"color": colour, "size": 8},
                 "hovertemplate": "%{text}: %{x:.2f}, %{y:.2f}<extra></extra>",
             }
         )
-    return figure(traces, axis("distance from the median client"), axis("agreement with it"), height=280)
+    return figure(traces, axis(x), axis(y), height=280)
