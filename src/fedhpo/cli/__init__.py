@@ -182,6 +182,14 @@ def _add_noise(one: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--epsilon", type=_epsilon, metavar="E", help="privacy budget of all scores together")
     one.add_argument("--mechanism", metavar="NAME", help="how scores or choices are made private")
+    one.add_argument("--accounting", metavar="NAME", help="how private releases are added up")
+    one.add_argument("--delta", type=_epsilon, metavar="D", help="for accounting pld")
+    one.add_argument(
+        "--evaluations", type=_positive, metavar="M", help="private releases to plan for (default: counted)"
+    )
+    one.add_argument(
+        "--minimum", type=_clients, metavar="N", help="replies without which nothing private is released"
+    )
     one.add_argument(
         "--paired",
         action=argparse.BooleanOptionalAction,
