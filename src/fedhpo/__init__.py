@@ -38,6 +38,7 @@ _HOME = {
     "Objective": "fedhpo.protocol.objective",
     "Metric": "fedhpo.protocol.metrics",
     "Privacy": "fedhpo.privacy.privacy",
+    "PrivacyLedger": "fedhpo.privacy.budget",
     "Method": "fedhpo.methods",
     "Tuner": "fedhpo.methods",
     "Auto": "fedhpo.methods",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     )
     from fedhpo.methods.fedtune import ReferenceTable
     from fedhpo.methods.preset import Preset
+    from fedhpo.privacy.budget import PrivacyLedger
     from fedhpo.privacy.local import LocalPrivacy
     from fedhpo.privacy.privacy import Privacy
     from fedhpo.protocol.federation import Work
@@ -150,6 +152,7 @@ __all__ = [
     "Ordinal",
     "Preset",
     "Privacy",
+    "PrivacyLedger",
     "ProxySearch",
     "RandomSearch",
     "ReferenceTable",

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedhpo.core.errors import InputError
+from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.noise import ExactNoise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.search.private import ValueChannel
@@ -25,7 +26,7 @@ def test_scale_is_evaluations_over_epsilon_and_clients():
     accuracy = np.random.default_rng(1).random(100)
     channel = ValueChannel(Privacy(epsilon=1.0, evaluations=16), 16)
     noise = SeededNoise(np.random.default_rng(0))
-    drawn = [channel.noisy_mean(accuracy, noise) for _ in range(10_000)]
+    drawn = [noisy_mean(accuracy, channel.epsilon_each, noise) for _ in range(10_000)]
     assert drawn[0][1] == pytest.approx(16 / (1 * 100))
     check_noise(np.array([value for value, _ in drawn]) - accuracy.mean())
 
@@ -35,7 +36,7 @@ def test_exact_noise_has_the_same_scale():
     accuracy = np.random.default_rng(1).random(100)
     channel = ValueChannel(Privacy(epsilon=1.0, evaluations=16), 16)
     noise = ExactNoise()
-    value, scale = channel.noisy_mean(accuracy, noise)
+    value, scale = noisy_mean(accuracy, channel.epsilon_each, noise)
     assert scale == pytest.approx(16 / (1 * 100))
     assert abs(value - accuracy.mean()) < 30 * scale
     drawn = noise.laplace(np.full(10_000, noise.mean(accuracy)), scale / noise.unit)

@@ -15,6 +15,7 @@ from fedhpo.core.run_errors import BudgetError
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.state import FedExState
+from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import RoundReport
@@ -209,7 +210,7 @@ def test_an_observer_gains_no_more_than_epsilon(worst):
         scores = state().grouped(report([other, 1.0, 1.0], [1.0] * 3), [0, 1, 2])
         own = scores.values[scores.groups == 0]
         noises = (channel.noise(Seed(seed), "sums", 0) for seed in range(3000))
-        return np.array([len(own) * channel.noisy_mean(own, noise)[0] for noise in noises])
+        return np.array([len(own) * noisy_mean(own, channel.epsilon_each, noise)[0] for noise in noises])
 
     channel = channel_of(Evaluator(privacy=Privacy(1.0)), 1)
     low, high = draws(0.0), draws(worst)
@@ -274,7 +275,7 @@ def released_beyond_the_plan():
     found, search = released(Says(1.0), privacy, 0, releases=3, rounds=3)
     assert len(found) == 3
     assert search.ledger.epsilon == pytest.approx(1.0)
-    search.channel.rounds.most = 10
+    search.channel.account.caps.most = 10
     search.round(search.trials)
 
 

@@ -15,6 +15,7 @@ import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.methods import BOHB, GP, TPE, Hyperband
 from fedhpo.policies import Fixed
+from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.tables.replay import replay
@@ -111,9 +112,13 @@ def test_below_the_minimum_nothing_is_released(tmp_path, mechanism):
     assert answers[0].get("values", [None]) == [None] * len(answers[0].get("values", [None]))
 
 
-def test_what_a_client_says_beyond_the_scale_is_clipped():
-    result = tune(Privacy(1e9), Replies(10, said=7.0), "random")
-    assert result.best_score == pytest.approx(1.0, abs=1e-6)
+@pytest.mark.parametrize("said", [7.0, -0.5, math.nan, math.inf])
+def test_what_is_no_score_counts_as_the_worst_one(said):
+    """One of ten clients says 0.5, nine say this: all ten replied."""
+    federation = Replies(10, said=np.array([0.5] + [said] * 9))
+    result = tune(Privacy(1e9), federation, "random")
+    assert result.best_score == pytest.approx(0.05, abs=1e-6)
+    assert result.facts["best"]["validation"]["clients"] == 10
     result = tune(Privacy(1e9), Replies(10, said=-3.0), "random", objective="error")
     assert result.best_score == pytest.approx(1.0, abs=1e-6)
 
@@ -139,13 +144,13 @@ def test_the_standard_error_covers_what_noise_and_draws_do():
     channel = channel_of(search.evaluator)
     toy = ToyFederation(clients=100, noise=1.0)
     toy.start(0, {}, seed=0)
-    accuracy = private.clipped(search.objective, toy.evaluate([0], toy.validation_clients)[0])
+    accuracy = private.replies_of(search.objective, toy.evaluate([0], toy.validation_clients)[0])
     values, errors = [], []
     for number in range(2000):
         rng = np.random.default_rng(number)
         drawn = search.evaluator.draw(np.arange(100), rng)
         noise = channel.noise(search, number)
-        value, scale = channel.noisy_mean(accuracy[drawn], noise)
+        value, scale = noisy_mean(accuracy[drawn], channel.epsilon_each, noise)
         found = channel._score(search.objective, (value, scale, 20), 1, 100)
         values.append(value)
         errors.append(found.standard_error)
@@ -530,7 +535,9 @@ def test_killed_for_real_it_ends_the_same_and_is_charged_once(tmp_path):
         ({"objective": "loss"}, "privacy needs a score in"),
         ({"objective": Objective(over="tail")}, "over = 'mean'"),
         ({"privacy": Privacy(1.0, evaluations=12)}, "evaluations = 12: must be at least 13, as sha plans"),
-        ({"method": "fedpop"}, "learns from scores inside rounds"),
+        ({"method": "fedpop"}, "local half goes by the score of the one client"),
+        ({"method": "fedhyper"}, "products of clients' updates"),
+        ({"method": "fts"}, "fts is not private: clients tell what they learned"),
     ],
 )
 def test_what_cannot_be_private_is_refused_before_anything_is_written(tmp_path, options, message):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.methods.presets import GP, RandomSearch
 from fedhpo.methods.robust import Robust, plan
+from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.sections import section
 
@@ -56,7 +57,7 @@ class Case:
             clients,
             search.evaluator.count(clients),
             None if privacy is None else privacy.epsilon,
-            getattr(privacy, "rotates", False),
+            privacy is not None and privacy.rotates,
             spread,
         )
 
@@ -66,7 +67,7 @@ class Case:
         if self.epsilon is None:
             return 0.0
         scores = sum(plan(self.rounds, self.total).sizes)
-        weight = math.ceil(scores * self.asked / self.clients) if self.rotates else scores
+        weight = most_asked(scores, self.asked, self.clients) if self.rotates else scores
         return math.sqrt(2) * weight / (self.epsilon * self.asked)
 
 

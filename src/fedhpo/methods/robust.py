@@ -34,6 +34,7 @@ from fedhpo.schedules.halving import cost_of
 from fedhpo.schedules.hyperband import first_rung
 
 if TYPE_CHECKING:
+    from fedhpo.privacy.privacy import Privacy
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
     from fedhpo.search.search import Search
@@ -44,6 +45,8 @@ _RATE = 3
 _BATCHES = 6
 #: Scores may cost so much of what training costs, in messages of clients.
 _SHARE = 0.1
+#: How much clients' scores of one config differ, for want of a measurement.
+_SPREAD = 0.2
 #: The race is decided when the leader is so many standard errors ahead of all others, after so many scores.
 _CLEAR, _LEAST = 3.0, 8
 
@@ -145,10 +148,27 @@ class RobustHalving:
 def worth_taking(search: Search) -> int:
     """How many scores a search should take: 0 where more than one a rung would be of no use."""
     evaluator, clients = search.evaluator, len(search.session.validation_clients)
-    asked = evaluator.count(clients)
-    if asked == clients or evaluator.privacy is not None:
+    asked, privacy = evaluator.count(clients), evaluator.privacy
+    paid = int(_SHARE * search.total * search.cohort / asked)
+    if privacy is not None:
+        return min(paid, private_scores(privacy, clients, asked))
+    return 0 if asked == clients else paid
+
+
+def private_scores(privacy: Privacy, clients: int, asked: int) -> int:
+    """How many private scores make their means most precise; 0 where one a rung is too many already.
+
+    Where clients take turns, M scores of `asked` clients each have noise of scale M / (epsilon N), besides the
+    spread of the clients themselves. The variance of a mean, s^2 / (asked M) + 2 M / (epsilon N)^2 up to a
+    factor, is least at M = s epsilon N / sqrt(2 asked).
+
+    >>> from fedhpo.privacy.privacy import Privacy
+    >>> private_scores(Privacy(100.0), 100, 1), private_scores(Privacy(10.0), 100, 10)
+    (1414, 44)
+    """
+    if not (privacy.releases_values and privacy.rotates):
         return 0
-    return int(_SHARE * search.total * search.cohort / asked)
+    return int(_SPREAD * privacy.epsilon * clients / math.sqrt(2 * asked))
 
 
 def _scored(search: Search, rung: Sequence[Trial], times: int) -> int:

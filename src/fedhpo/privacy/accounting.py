@@ -12,7 +12,7 @@ _STEPS = 30
 
 
 def epsilon_each(privacy: Privacy, releases: int) -> float:
-    """The epsilon that each of so many releases may have by itself.
+    """The epsilon that each of so many releases of one client's scores may have by itself.
 
     By basic composition the budget's even part. With "pld" more: composed, they are still within
     (epsilon, delta), which dp-accounting shows with pessimistic rounding. A Laplace release has a tighter
@@ -22,7 +22,7 @@ def epsilon_each(privacy: Privacy, releases: int) -> float:
     0.0625
     """
     even = privacy.epsilon / releases
-    if privacy.accounting == "basic" or releases == 1:
+    if privacy.accounting != "pld" or releases == 1:
         return even
     low, high = even, privacy.epsilon
     for _ in range(_STEPS):

@@ -1,6 +1,7 @@
 """Where private noise comes from: a seeded generator in simulation, OpenDP for a real release.
 
-Both work on means of clients' scores in [0, 1], in a unit of their own: a score, or a step of the grid.
+Both work on sums and means of clients' scores in [0, 1], in a unit of their own: a score, or a step of the
+grid.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ class Noise(Protocol):
 
     #: As result.json names it.
     name: str
-    #: What one step of `mean` is worth, as a score.
+    #: What 1 is worth in `total` and `mean`, as a score.
     unit: float
+    #: How far one client can move `total`.
+    step: float
     #: For what does not depend on scores, such as how often to draw.
     rng: np.random.Generator
 
+    def total(self, scores: Floats) -> float:
+        """The sum of clients' scores, in this unit."""
+
     def mean(self, scores: Floats) -> float:
-        """The mean of clients' scores, in this unit."""
+        """The mean of clients' scores, in this unit: to choose by."""
 
     def sensitivity(self, replies: int) -> float:
         """How far one of so many clients can move the mean, in this unit."""
@@ -47,9 +53,14 @@ class SeededNoise:
 
     name = "simulated (numpy, seeded)"
     unit = 1.0
+    step = 1.0
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
+
+    def total(self, scores: Floats) -> float:
+        """The plain sum."""
+        return float(scores.sum())
 
     def mean(self, scores: Floats) -> float:
         """The plain mean."""
@@ -75,14 +86,16 @@ class SeededNoise:
 class ExactNoise:
     """Noise of OpenDP on a grid of whole numbers, from the system's randomness: for real releases.
 
-    Each client's score goes to the nearest of `GRID` steps, and a mean is rounded down to a whole step, so
-    that one of n clients moves it by at most `GRID / n` steps, rounded up.
+    Each client's score goes to the nearest of `GRID` steps, so that one client moves a sum by at most
+    `GRID` steps. A mean is rounded down to a whole step: one of n clients moves it by at most `GRID / n`,
+    rounded up.
     """
 
     GRID = 10**9
 
     name = "exact (OpenDP)"
     unit = 1 / GRID
+    step = float(GRID)
 
     def __init__(self) -> None:
         try:
@@ -93,9 +106,16 @@ class ExactNoise:
         self._dp: Any = dp
         self.rng = np.random.default_rng()
 
-    def mean(self, scores: Floats) -> float:
+    def total(self, scores: Floats) -> float:
         """In whole steps; a float holds them exactly."""
-        return float(sum(round(self.GRID * float(score)) for score in scores) // len(scores))
+        return float(self._total(scores))
+
+    def mean(self, scores: Floats) -> float:
+        """In whole steps, rounded down."""
+        return float(self._total(scores) // len(scores))
+
+    def _total(self, scores: Floats) -> int:
+        return sum(round(self.GRID * float(score)) for score in scores)
 
     def sensitivity(self, replies: int) -> float:
         """Of rounded means."""

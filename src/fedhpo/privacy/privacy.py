@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from os import PathLike, fspath
 from typing import Any, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
@@ -11,6 +12,9 @@ from fedhpo.core.settings import check_settings
 
 #: Mechanisms, and whether they release values or only which trials are best.
 MECHANISMS = {"laplace": True, "topk": False, "permute-and-flip": False, "repeated": False}
+
+#: How releases are added up.
+ACCOUNTING = ("rotation", "basic", "pld")
 
 
 @dataclass(frozen=True)
@@ -22,17 +26,20 @@ class Privacy:
     How many clients replied is taken as public. It says nothing of the models, which clients' training
     shapes and which are not private here.
 
-    - `mechanism = "laplace"` releases every score, with noise of scale `evaluations / (epsilon x replies)`.
+    `m` is the most that the releases of the run weigh for one client; see `accounting`.
+
+    - `mechanism = "laplace"` releases every score, with noise of scale `m / (epsilon x replies)`.
       Methods select by these values and by nothing else.
     - `"topk"` releases no score, only which trials of a rung go on: noise of scale
-      `2 T k / (epsilon x replies)` on each score of a rung of which k go on, T rungs in all brackets
-      together. Samplers learn that a trial was kept (rank 0) or dropped (rank 1).
+      `2 m k / (epsilon x replies)` on each score of a rung of which k go on. Samplers learn that a trial was
+      kept (rank 0) or dropped (rank 1).
     - `"permute-and-flip"` and `"repeated"` choose from a rung with less noise, or noise of another kind;
       see `fedhpo.privacy.selection`.
 
     FedEx learns from noisy sums by arm, whatever the mechanism: a client's score in a round is part of one of
     them, and epsilon composes over the rounds that one client takes part in; see
-    `fedhpo.search.private_rounds`. Other methods that learn from scores inside rounds are refused.
+    `fedhpo.search.private_rounds`. FedPop's exchange goes by fresh private evaluations. Other methods that
+    learn from scores inside rounds are refused.
 
     `evaluations` is the number of releases to plan for: scores, or rungs from which some trials are chosen,
     and the rounds in which one client is heard. If it is left out, it is counted by going through the
@@ -42,8 +49,14 @@ class Privacy:
     real people. `"exact"` draws by OpenDP on a grid of whole numbers, safe against attacks on floating
     point; it needs `fedhpo[privacy]`.
 
-    `accounting = "basic"` splits epsilon evenly. `"pld"` adds as little noise as dp-accounting's privacy
-    loss distributions allow for (epsilon, `delta`), with a `delta` above 0.
+    `accounting = "rotation"` lets cohorts follow each other through one fixed order of the clients, so that
+    of M scores at S of N clients each, one client is part of `m = ceil(M S / N)` at most. `"basic"` draws
+    clients anew and takes every client for part of every release: `m` is their number. `"pld"` is rotation
+    with as little noise as dp-accounting's privacy loss distributions allow for (epsilon, `delta`), with a
+    `delta` above 0.
+
+    `budget` names a file that all runs over the same clients draw on, and `total` the epsilon that one client
+    may spend in all of them; see `fedhpo.PrivacyLedger`. A run that would exceed it does not begin.
 
     Where fewer than `minimum` clients (a number, or a share of those asked) reply, nothing is released;
     it is paid for all the same. Test scores are not private and stay out of the result, unless
@@ -57,12 +70,16 @@ class Privacy:
     evaluations: int | None = None
     mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] = "laplace"
     release: Literal["simulated", "exact"] = "simulated"
-    accounting: Literal["basic", "pld"] = "basic"
+    accounting: Literal["rotation", "basic", "pld"] = "rotation"
     delta: float = 0.0
     minimum: int | float = 0.5
     report_test: bool = False
+    budget: str | None = None
+    total: float | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.budget, PathLike):
+            object.__setattr__(self, "budget", fspath(self.budget))
         check_settings(self)
         if not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
@@ -72,17 +89,28 @@ class Privacy:
             raise unknown_name("mechanism", self.mechanism, MECHANISMS)
         if self.release not in ("simulated", "exact"):
             raise unknown_name("release", self.release, ["simulated", "exact"])
-        if self.accounting not in ("basic", "pld"):
-            raise unknown_name("accounting", self.accounting, ["basic", "pld"])
+        if self.accounting not in ACCOUNTING:
+            raise unknown_name("accounting", self.accounting, ACCOUNTING)
         if self.accounting == "pld" and not 0 < self.delta < 1:
             raise InputError(f"accounting = 'pld' needs a delta in (0, 1), not {self.delta!r}")
-        if self.accounting == "basic" and self.delta:
-            raise InputError(f"delta = {self.delta!r} needs accounting = 'pld'; with 'basic' it is 0")
+        if self.accounting != "pld" and self.delta:
+            raise InputError(
+                f"delta = {self.delta!r} needs accounting = 'pld'; with {self.accounting!r} it is 0"
+            )
         share = isinstance(self.minimum, float)
         if not self.minimum > 0 or (share and self.minimum > 1):
             raise InputError(
                 f"minimum must be a number of clients or a share in (0, 1], not {self.minimum!r}"
             )
+        if self.total is not None and self.budget is None:
+            raise InputError("total needs budget: the file that knows what was spent in all runs")
+        if self.total is not None and not self.total > 0:
+            raise InputError(f"total must be a positive number, not {self.total!r}")
+
+    @property
+    def rotates(self) -> bool:
+        """Whether a client is charged for the releases that asked it, rather than for all."""
+        return self.accounting != "basic"
 
     @property
     def releases_values(self) -> bool:
@@ -98,5 +126,6 @@ class Privacy:
         return self.minimum if isinstance(self.minimum, int) else max(1, math.ceil(self.minimum * asked))
 
     def to_dict(self) -> dict[str, Any]:
-        """Its settings, JSON-able."""
-        return asdict(self)
+        """Its settings, JSON-able; without the budget over runs, which changes no release."""
+        settings = asdict(self)
+        return {name: value for name, value in settings.items() if name not in ("budget", "total")}

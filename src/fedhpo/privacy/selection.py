@@ -53,8 +53,17 @@ def permute_and_flip(
     Privacy: epsilon for one candidate; `count` of them are taken one after the other, each with
     `epsilon / count`, so that basic composition gives epsilon.
     """
-    scale = 2 * sensitivity / (epsilon / count)
+    scale = permute_and_flip_scale(count, epsilon, sensitivity)
     return _one_after_the_other(values, count, lambda left: noise.permute_and_flip(left, scale))
+
+
+def permute_and_flip_scale(count: int, epsilon: float, sensitivity: float) -> float:
+    """The scale of the exponential noise that it amounts to, in each of the `count` choices.
+
+    >>> permute_and_flip_scale(9, 1 / 3, 1 / 100)
+    0.54
+    """
+    return 2 * sensitivity / (epsilon / count)
 
 
 def repeated(
@@ -71,7 +80,7 @@ def repeated(
     `e = epsilon / (2 + eta)`; `count` candidates are taken one after the other, each with
     `epsilon / count`.
     """
-    scale = sensitivity * (2 + eta) / (epsilon / count)
+    scale = repeated_scale(count, epsilon, sensitivity, eta)
 
     def best(left: Floats) -> int:
         looks = truncated_negative_binomial(eta, _DRAWS * len(left), noise.rng)
@@ -81,6 +90,15 @@ def repeated(
         return int(drawn[noisy == noisy.max()].min())
 
     return _one_after_the_other(values, count, best)
+
+
+def repeated_scale(count: int, epsilon: float, sensitivity: float, eta: float = 1.0) -> float:
+    """The scale of the Laplace noise on each look.
+
+    >>> repeated_scale(9, 1 / 3, 1 / 100)
+    0.81
+    """
+    return sensitivity * (2 + eta) / (epsilon / count)
 
 
 def truncated_negative_binomial(eta: float, mean: float, rng: np.random.Generator) -> int:

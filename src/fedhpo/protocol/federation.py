@@ -382,6 +382,12 @@ class Federation(ABC):
         what is doubtful. Nothing is charged, recorded or left behind, and results stay the same bit for bit.
         """
 
+    def stable_name(self, client: int) -> str | None:
+        """What a client is called in every run over the same clients; None where nothing tells it apart."""
+        if self.client_names is not None:
+            return str(self.client_names[client])
+        return str(client) if REPEATABLE in self.capabilities else None
+
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
         """What results depend on besides the calls, JSON-able: data, model, code and settings by name.
 

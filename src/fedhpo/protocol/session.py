@@ -48,6 +48,9 @@ class _Computed:
         return "COMPUTED"
 
 
+#: Decisions by these names are private releases, even where they cost 0: they are drawn once.
+RELEASES: Final = ("release", "choose", "sums")
+
 #: The default of `decide(planned=...)`: a planned session calls the function too.
 COMPUTED: Final = _Computed()
 
@@ -136,7 +139,7 @@ class Session(Protocol):
         key: Any,
         function: Callable[[], Any],
         *,
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, JSON-able: computed once, then served from the record ever after.
@@ -145,7 +148,8 @@ class Session(Protocol):
         and must be the same when the run is resumed. `function` is then not called: it must draw from a
         random stream of its own. One that asks clients returns `Charged`, with the cost. A private release
         states its `epsilon`: it is charged before `function` is called, and refused with a `BudgetError`
-        where the budget does not hold it. A session that only plans calls `function` too, unless `planned`
+        where the budget does not hold it; 0 is a release that costs no client more than another one has
+        spent already. A session that only plans calls `function` too, unless `planned`
         says what to take instead: give it where `function` is slow or has effects.
         """
 

@@ -27,6 +27,7 @@ from fedhpo.core.canonical import canonical, first_difference
 from fedhpo.core.digests import digest, event_digest, row_digest
 from fedhpo.core.run_errors import DamageError, OtherVersionError, ReplayError, RunError, trouble_at
 from fedhpo.protocol.federation import Cost
+from fedhpo.protocol.session import RELEASES
 from fedhpo.run.codec import expand, squeeze
 from fedhpo.run.database import (
     COSTS,
@@ -227,7 +228,9 @@ class Record:
     def _check_witness(self) -> None:
         """See that nothing was lost which must not be done twice."""
         if self._spent["epsilon"]:
-            drawn = "SELECT coalesce(max(number), 0) FROM events WHERE epsilon > 0 AND result IS NOT NULL"
+            names = ", ".join(f"'decide {name}'" for name in RELEASES)
+            released = f"(epsilon > 0 OR kind IN ({names}))"
+            drawn = f"SELECT coalesce(max(number), 0) FROM events WHERE {released} AND result IS NOT NULL"
             self._settled = self._rows(drawn)[0][0]
         self._witness.check(self.last, self._settled)
         if self._spent["epsilon"] or (self.last and not self.get("repeatable", True)):

@@ -39,7 +39,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.ledger import Ledger
-from fedhpo.protocol.session import COMPUTED, Charged
+from fedhpo.protocol.session import COMPUTED, RELEASES, Charged
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
 from fedhpo.run.record import Event, Record, StateFile
@@ -288,7 +288,7 @@ class RecordedSession(Federation):
         key: Any,
         function: Callable[[], Any],
         *,
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, JSON-able: computed once, then served from the record for ever.
@@ -303,7 +303,7 @@ class RecordedSession(Federation):
         event = self.record.expect(kind, call)
         if event is None:
             self._join()
-            if epsilon:
+            if epsilon or (epsilon is not None and name in RELEASES):
                 self.ledger.require(epsilon=epsilon)
                 number = self.record.append(kind, call, epsilon=epsilon)
                 event = Event(number, kind, call, None, epsilon=epsilon)

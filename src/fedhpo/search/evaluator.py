@@ -30,9 +30,11 @@ class Evaluator:
 
     `clients` is a number of validation clients, a share of them in (0, 1), or None for all; they are drawn
     anew, without replacement, for every evaluation. `paired` asks the same clients about all trials of
-    an evaluation, otherwise each trial has its own draw. Trials are compared by their latest scores
-    (`average = "last"`), or by weighted means of their scores at the rounds that all of them were scored at
-    (`average = "recent"`), where a score of a quarter of the rounds ago counts half; see `compared`.
+    an evaluation, otherwise each trial has its own; left out, clients are paired, but for private values with
+    rotation, where n trials at the same clients cost n times as much. Trials are compared by their latest
+    scores (`average = "last"`), or by weighted means of their scores at the rounds that all of them were
+    scored at (`average = "recent"`), where a score of a quarter of the rounds ago counts half; see
+    `compared`.
 
     `bias` is for simulation: a client takes part with a probability proportional to
     `(accuracy + 0.0001)^bias`, its accuracy being that of the model under evaluation, as where better
@@ -46,7 +48,7 @@ class Evaluator:
     """
 
     clients: int | float | None = None
-    paired: bool = True
+    paired: bool | None = None
     average: Literal["last", "recent"] = "last"
     bias: float = 0.0
     privacy: Privacy | None = None
@@ -84,6 +86,22 @@ class Evaluator:
             raise InputError("personalised scores are not private: they cannot go with privacy")
         if self.bias and privacy.release == "exact":
             raise InputError("bias is for simulation; it cannot go with release = 'exact'")
+        if self.bias and privacy.rotates:
+            raise InputError(
+                f"bias = {self.bias:g} draws clients by their scores, and accounting = "
+                f"{privacy.accounting!r} needs cohorts that depend on none: use accounting = 'basic'"
+            )
+
+    def pairs(self, *, values: bool = True) -> bool:
+        """Whether all trials of an evaluation are scored at the same clients; `values`: not a choice only.
+
+        >>> private = Evaluator(clients=3, privacy=Privacy(1.0))
+        >>> Evaluator(clients=3).pairs(), private.pairs(), private.pairs(values=False)
+        (True, False, True)
+        """
+        if self.paired is not None:
+            return self.paired
+        return not (values and self.clients is not None and self.privacy is not None and self.privacy.rotates)
 
     def count(self, population: int) -> int:
         """How many of `population` clients are asked.
@@ -129,13 +147,15 @@ class Evaluator:
     ) -> list[Scores]:
         """The scores that `evaluate` gives of each trial at the clients that were drawn for it."""
 
+        paired = self.pairs()
+
         def rng(trial: int) -> np.random.Generator:
-            return stream(seed, *purpose) if self.paired else stream(seed, *purpose, trial)
+            return stream(seed, *purpose) if paired else stream(seed, *purpose, trial)
 
         if self.bias:
             everybody = evaluate(trials, population)
             return [_at(s, self.draw(population, rng(s.trial), s.accuracy)) for s in everybody]
-        if self.paired or self.clients is None:
+        if paired or self.clients is None:
             return evaluate(trials, self.draw(population, rng(0)))
         return [evaluate([trial], self.draw(population, rng(trial)))[0] for trial in trials]
 
@@ -162,7 +182,9 @@ class Evaluator:
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able."""
-        return asdict(self)
+        privacy = None if self.privacy is None else self.privacy.to_dict()
+        values = self.privacy is None or self.privacy.releases_values
+        return asdict(self) | {"paired": self.pairs(values=values), "privacy": privacy}
 
 
 def _recent(scores: Sequence[Score], rounds: Collection[int]) -> Score:

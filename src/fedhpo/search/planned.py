@@ -142,7 +142,7 @@ class PlannedSession(Scratch):
         key: Any,
         function: Callable[[], Any],
         *,
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What is planned, or else what `function` returns; epsilon is divided later."""

@@ -17,12 +17,14 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.policies.sums import SumsState
 from fedhpo.privacy.accounting import epsilon_each
+from fedhpo.privacy.means import bounded, noisy_mean
 from fedhpo.privacy.noise import ExactNoise, Noise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.selection import SELECTIONS
-from fedhpo.protocol.federation import Cost, Floats, RoundReport, Scores
+from fedhpo.protocol.federation import Cost, Floats, RoundReport, Scores, Status
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.session import Charged
+from fedhpo.search.account import Account, Asked, account_of
 from fedhpo.search.channel import Channel, OpenChannel, best_first
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private_rounds import RoundReleases
@@ -35,63 +37,74 @@ if TYPE_CHECKING:
 KEPT, DROPPED = 0.0, 1.0
 
 
-def channel_of(evaluator: Evaluator, releases: int | None = None, most: int | None = None) -> Channel:
+def channel_of(
+    evaluator: Evaluator,
+    releases: int | None = None,
+    looks: int | None = None,
+    *,
+    account: Account | None = None,
+) -> Channel:
     """The channel of an evaluator; a private one splits its budget over so many releases.
 
-    Of these, `most` may look at one client inside its rounds; any number if that is left out.
+    Of these, `looks` may look at one client inside its rounds; any number if that is left out. A run that
+    was planned has an `account` that knows both.
     """
     privacy = evaluator.privacy
     if privacy is None:
         return OpenChannel()
     kind = ValueChannel if privacy.releases_values else ChoiceChannel
-    return kind(privacy, releases if releases is not None else privacy.evaluations, most)
+    return kind(privacy, releases if releases is not None else privacy.evaluations, looks, account=account)
 
 
 class PrivateChannel:
     """What both kinds share: the part of the budget that a release costs, and the noise."""
 
-    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
+    def __init__(
+        self,
+        privacy: Privacy,
+        releases: int | None,
+        looks: int | None = None,
+        *,
+        account: Account | None = None,
+    ) -> None:
         self.privacy = privacy
         self.releases = releases
+        self.account = account_of(privacy, releases, looks) if account is None else account
+        parts = self.account.parts
         #: Of one release, by the accounting; what the ledger is charged is always the even part.
-        self.epsilon_each = math.nan if releases is None else epsilon_each(privacy, releases)
+        self.epsilon_each = math.nan if parts is None else epsilon_each(privacy, parts)
         self._exact = ExactNoise() if privacy.release == "exact" else None
-        self.rounds = RoundReleases(most if most is not None else releases or 0)
+        self.rounds = RoundReleases()
 
-    def charge(self, releases: int) -> float:
-        """What so many releases cost."""
-        if self.releases is None:
+    def charge(self, parts: int) -> float:
+        """What so many parts of epsilon are."""
+        if self.account.parts is None:
             raise InputError("privacy.evaluations is not known: say how many releases are planned")
-        return self.privacy.epsilon * releases / self.releases
+        return self.privacy.epsilon * parts / self.account.parts
 
     def noise(self, search: Search, *purpose: int | str) -> Noise:
         """A fresh source for one release."""
         return self._exact or SeededNoise(stream(search.seed, "noise", *purpose))
 
-    def ask(
-        self, search: Search, trials: Sequence[Trial], *purpose: int | str
+    def read(
+        self, search: Search, trials: Sequence[Trial], asked: Asked, *purpose: int | str
     ) -> tuple[list[Floats | None], list[int], Cost]:
-        """Each trial's scores, None where too few replied; how many did; and what asking cost."""
-        session = search.session
-        asked = search.evaluator.ask(
-            session.evaluate_beside,
-            session.validation_clients,
-            [trial.number for trial in trials],
-            search.seed,
-            *purpose,
-        )
-        values = [clipped(search.objective, scores) for scores in asked]
-        enough = [
-            found if len(found) >= self.privacy.least(len(scores.clients)) else None
-            for found, scores in zip(values, asked, strict=True)
-        ]
-        return enough, [len(found) for found in values], sum((scores.cost for scores in asked), Cost())
+        """Each trial's scores, None where too few replied; how many did; and what asking cost.
 
-    def noisy_mean(self, scores: Floats, noise: Noise) -> tuple[float, float]:
-        """The mean of scores in [0, 1] with Laplace noise, and the scale of that noise."""
-        scale = noise.sensitivity(len(scores)) / self.epsilon_each
-        noisy = noise.laplace(np.array([noise.mean(scores)]), scale)[0]
-        return float(noisy * noise.unit), scale * noise.unit
+        The one place where scores of evaluations are read: who is asked has been counted before.
+        """
+        session, numbers = search.session, [trial.number for trial in trials]
+        if asked.cohorts is None:
+            clients = session.validation_clients
+            found = search.evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
+        else:
+            found = asked.evaluated(session.evaluate_beside, numbers)
+        values = [replies_of(search.objective, scores) for scores in found]
+        enough = [
+            own if len(own) >= max(1, self.privacy.least(len(scores.clients))) else None
+            for own, scores in zip(values, found, strict=True)
+        ]
+        return enough, [len(own) for own in values], sum((scores.cost for scores in found), Cost())
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From noisy sums, where a policy learns from scores; see `fedhpo.search.private_rounds`."""
@@ -111,7 +124,8 @@ class PrivateChannel:
         """The settings, what was planned, and where the noise comes from."""
         settings = self.privacy.to_dict() | {"evaluations": self.releases, "epsilon_each": self.epsilon_each}
         settings |= {"noise": ExactNoise.name if self._exact else SeededNoise.name}
-        return settings | {"rounds": self.rounds.to_dict() if self.rounds.looks else None}
+        settings |= {"clients": self.account.to_dict()}
+        return settings | {"rounds": self.rounds.to_dict(self.account) if self.account.looked else None}
 
 
 class ValueChannel(PrivateChannel):
@@ -131,20 +145,22 @@ class ValueChannel(PrivateChannel):
 
     def release(self, search: Search, trials: Sequence[Trial], number: int) -> dict[str, Any]:
         """What the record keeps of it."""
+        asked = self.account.ask(search, len(trials), values=True)
 
         def draw() -> Charged:
-            scores, replies, cost = self.ask(search, trials, "evaluate", number)
+            scores, replies, cost = self.read(search, trials, asked, "evaluate", number)
             noise = self.noise(search, number)
             values, scales = [], []
             for own in scores:
-                value, scale = (None, None) if own is None else self.noisy_mean(own, noise)
+                value, scale = (None, None) if own is None else noisy_mean(own, self.epsilon_each, noise)
                 values.append(value)
                 scales.append(scale)
             released = {"metric": search.objective.metric, "values": values, "replies": replies}
             return Charged(released | {"scales": scales}, cost)
 
-        key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]}
-        answer: dict[str, Any] = search.session.decide("release", key, draw, epsilon=self.charge(len(trials)))
+        key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]} | asked.to_key()
+        epsilon = self.charge(asked.parts)
+        answer: dict[str, Any] = search.session.decide("release", key, draw, epsilon=epsilon)
         return answer
 
     def _score(
@@ -175,8 +191,15 @@ class ValueChannel(PrivateChannel):
 class ChoiceChannel(PrivateChannel):
     """No score is released, only which trials of a rung are best; clients are asked when it is chosen."""
 
-    def __init__(self, privacy: Privacy, releases: int | None, most: int | None = None) -> None:
-        super().__init__(privacy, releases, most)
+    def __init__(
+        self,
+        privacy: Privacy,
+        releases: int | None,
+        looks: int | None = None,
+        *,
+        account: Account | None = None,
+    ) -> None:
+        super().__init__(privacy, releases, looks, account=account)
         self._choices = 0
         self._beaten: dict[tuple[int, int], set[tuple[int, int]]] = {}
 
@@ -220,9 +243,10 @@ class ChoiceChannel(PrivateChannel):
 
     def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
         """What the record keeps of it."""
+        asked = self.account.ask(search, len(rung), values=False)
 
         def draw() -> Charged:
-            scores, replies, cost = self.ask(search, rung, "choose", self._choices)
+            scores, replies, cost = self.read(search, rung, asked, "choose", self._choices)
             able = [place for place, own in enumerate(scores) if own is not None]
             kept = able[:count]
             if len(able) > count:
@@ -238,7 +262,8 @@ class ChoiceChannel(PrivateChannel):
             return Charged({"kept": [rung[place].number for place in kept]}, cost)
 
         key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
-        answer: dict[str, Any] = search.session.decide("choose", key, draw, epsilon=self.charge(1))
+        epsilon = self.charge(asked.parts)
+        answer: dict[str, Any] = search.session.decide("choose", key | asked.to_key(), draw, epsilon=epsilon)
         return answer
 
 
@@ -246,9 +271,11 @@ def _state(trial: Trial) -> tuple[int, int]:
     return trial.number, trial.round
 
 
-def clipped(objective: Objective, scores: Scores) -> Floats:
-    """The scores of the clients that replied, whatever they said brought into [0, 1]."""
-    values = objective.values(scores)
-    known = (scores.status == 0) & (scores.size > 0) & ~np.isnan(values)
-    found: Floats = np.clip(values[known], 0.0, 1.0)
-    return found
+def replies_of(objective: Objective, scores: Scores) -> Floats:
+    """The scores in [0, 1] of the clients that replied: who failed, or said no score, said the worst one.
+
+    Missing is only who could not be reached; that is public, and does not depend on scores.
+    """
+    came = scores.status != Status.MISSING
+    values = np.where(scores.status == Status.OK, objective.values(scores), math.nan)
+    return bounded(values[came], maximise=objective.maximise)

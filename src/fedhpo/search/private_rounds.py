@@ -6,59 +6,49 @@ by at most 1 in L1. Laplace noise of scale 1/e on every sum makes a release e-di
 member, and costs clients that are not in the cohort nothing. A sum is released as the mean over its n
 members, with noise of scale 1/(n e), which is the same; how many members an arm has is known to the server.
 
-Epsilon composes over the releases that one client takes part in, over all trials. The ledger is charged for
-the client with most of them: a release costs as much as it raises that maximum. Who has been heard as often
-as was planned trains on, but is not heard any more. A first baseline "pretrain" is one more mean of the same
-members, and is charged as one release more.
+Epsilon composes over the releases that one client takes part in, over all trials; with rotation evaluations
+are among them. The ledger is charged for the client with most of them: a release costs as much as it raises
+that maximum. Who has been heard as often as was planned trains on, but is not heard any more. A first
+baseline "pretrain" is one more mean of the same members, and weighs as one release more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedhpo.policies.sums import SumsState, heard
+from fedhpo.privacy.means import noisy_mean
 from fedhpo.protocol.federation import RoundReport
 
 if TYPE_CHECKING:
     from fedhpo.privacy.noise import Noise
+    from fedhpo.search.account import Account
     from fedhpo.search.private import PrivateChannel
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
 
 class RoundReleases:
-    """The releases of all rounds; no client is looked at more than `most` times."""
+    """The releases of all rounds; who may be looked at, and how often, is the account's to say."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._looked: Counter[int] = Counter()
+    def __init__(self) -> None:
         self._releases = 0
-
-    @property
-    def looks(self) -> int:
-        """How often the client was looked at that was looked at most."""
-        return max(self._looked.values(), default=0)
-
-    def plan(self, cohort: Sequence[int], looks: int) -> None:
-        """Count a round that will be."""
-        self._looked.update(dict.fromkeys(cohort, looks))
 
     def learn(
         self, channel: PrivateChannel, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]
     ) -> None:
         """Release what the members of these rounds say of their groups, all paid at once, or refused."""
         asked: list[tuple[Trial, SumsState, RoundReport, list[int]]] = []
-        before = self.looks
+        parts = 0
         for trial, report in rounds:
             policy = trial.policy
             assert isinstance(policy, SumsState)
             members = self._members(channel, report, policy.looks)
             if members:
-                self._looked.update(dict.fromkeys(report.cohort[members].tolist(), policy.looks))
+                parts += channel.account.hear(report.cohort[members].tolist(), policy.looks)
                 asked.append((trial, policy, report, members))
             else:
                 policy.learn_sums(report, [], {}, None)
@@ -70,7 +60,7 @@ class RoundReleases:
             return [_drawn(channel, search, noise, *one) for one in asked]
 
         key = [[trial.number, report.round, members] for trial, _, report, members in asked]
-        epsilon = channel.charge(self.looks - before) if self.looks > before else 0.0
+        epsilon = channel.charge(parts)
         answers = search.session.decide(
             "sums", {"release": self._releases, "rounds": key}, draw, epsilon=epsilon
         )
@@ -86,12 +76,13 @@ class RoundReleases:
         """Who may be heard: too few are as good as none."""
         if not looks:
             return []
-        able = [m for m in heard(report) if self._looked[int(report.cohort[m])] + looks <= self.most]
+        places = {int(report.cohort[member]): member for member in heard(report)}
+        able = [places[client] for client in channel.account.able(places, looks)]
         return able if len(able) >= channel.privacy.least(len(report.cohort)) else []
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, account: Account) -> dict[str, Any]:
         """For result.json: how often one client could be, and was, looked at inside rounds."""
-        return {"planned": self.most, "most": self.looks, "releases": self._releases}
+        return {"planned": account.looks, "most": max(account.looked.values()), "releases": self._releases}
 
 
 def _drawn(
@@ -112,8 +103,8 @@ def _drawn(
         return None
     scores = policy.grouped(whole, members)
     means = [
-        [int(group), channel.noisy_mean(scores.values[scores.groups == group], noise)[0]]
+        [int(group), noisy_mean(scores.values[scores.groups == group], channel.epsilon_each, noise)[0]]
         for group in np.unique(scores.groups)
     ]
-    first = None if scores.before is None else channel.noisy_mean(scores.before, noise)[0]
+    first = None if scores.before is None else noisy_mean(scores.before, channel.epsilon_each, noise)[0]
     return {"means": means, "before": first}

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedhpo.core.errors import InputError
+from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.metrics import BASE, Metric
 from fedhpo.protocol.objective import BALANCED, Objective
+from fedhpo.search.account import Account, BasicAccount, RotationAccount, RotationPlan
 from fedhpo.search.private import channel_of
 
 if TYPE_CHECKING:
@@ -74,7 +78,8 @@ class PrivatePlan:
 def plan_private(search: Search, method: Planned, federation: Federation, baseline: bool) -> PrivatePlan:
     """Split the search's epsilon over the releases that the method will ask for.
 
-    A release inside a round looks at its cohort only: what counts is how often one client is looked at.
+    A release asks its cohort only: with rotation what counts is how often one client is asked. With basic
+    accounting that holds inside rounds alone.
     """
     from fedhpo.search.release_plan import Plan, planned_releases
 
@@ -82,19 +87,43 @@ def plan_private(search: Search, method: Planned, federation: Federation, baseli
     assert privacy is not None
     given = privacy.evaluations
     try:
-        plan = planned_releases(
-            method, search, federation.validation_clients, federation.train_clients, federation.capabilities
-        )
+        clients, trains = federation.validation_clients, federation.train_clients
+        plan = planned_releases(method, search, clients, trains, federation.capabilities, baseline=baseline)
     except InputError:
         if given is None:
             raise
-        plan = Plan(0, 0)
-    # The comparison with trial 0 at the end scores both once more.
-    planned = plan.releases + (2 if baseline and privacy.releases_values else 0) + plan.looks
+        plan = Plan(0, 0, rotation=_unplanned(search, given, len(federation.validation_clients)))
+    planned = plan.releases + plan.looks
     if given is not None and given < planned:
         raise InputError(
             f"privacy.evaluations = {given}: must be at least {planned}, as {method.name} plans that many"
         )
-    looks = plan.looks + (0 if given is None else given - planned)
-    channel = channel_of(search.evaluator, given or max(planned, 1), looks)
+    account: Account
+    # In a budget over runs a client without a stable name may be any of those that were asked before.
+    if privacy.rotates and (privacy.budget is None or stable_names(federation) is not None):
+        account = RotationAccount(plan.rotation)
+    else:
+        looks = plan.looks + (0 if given is None else given - planned)
+        account = BasicAccount(given or max(planned, 1), looks)
+    channel = channel_of(search.evaluator, given or max(planned, 1), account=account)
     return PrivatePlan(channel, plan.trials or None)
+
+
+def _unplanned(search: Search, releases: int, clients: int) -> RotationPlan:
+    """For a method that cannot be gone through without training: so many releases, each with its own slot.
+
+    Values of several trials at the same clients may weigh as much as there are releases.
+    """
+    evaluator = search.evaluator
+    assert evaluator.privacy is not None
+    if evaluator.privacy.releases_values and evaluator.pairs(values=True):
+        return RotationPlan(releases, looks=releases)
+    return RotationPlan(most_asked(releases, evaluator.count(clients), clients))
+
+
+def stable_names(federation: Federation) -> dict[int, str] | None:
+    """What each client is called in every run; None where one has no such name, or two have the same."""
+    clients = np.union1d(federation.validation_clients, federation.train_clients).tolist()
+    found = {int(client): federation.stable_name(client) for client in clients}
+    named = {client: name for client, name in found.items() if name is not None}
+    return named if len(set(named.values())) == len(found) else None

@@ -14,6 +14,7 @@ from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.policies.sums import SumsState
 from fedhpo.protocol.federation import Ints
 from fedhpo.protocol.ledger import Budget
+from fedhpo.search.account import BasicAccount, RotationAccount, RotationPlan
 from fedhpo.search.planned import PlannedSession
 from fedhpo.search.private import ChoiceChannel, PrivateChannel, ValueChannel
 from fedhpo.search.rounds import cohort_of
@@ -34,11 +35,15 @@ class Planned(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """Releases, the trials that are started for them, and how often one client is looked at in rounds."""
+    """Releases, the trials that are started for them, and how often one client is looked at in rounds.
+
+    `rotation` is what they come to by client, where they rotate.
+    """
 
     releases: int
     trials: int
     looks: int = 0
+    rotation: RotationPlan | None = None
 
 
 def planned_releases(
@@ -47,15 +52,18 @@ def planned_releases(
     validation_clients: Ints,
     train_clients: Ints | None = None,
     capabilities: frozenset[str] = frozenset(),
+    *,
+    baseline: bool = False,
 ) -> Plan:
-    """The releases that a method asks for if all goes well.
+    """The releases that a method asks for if all goes well, and a comparison with the `baseline` at the end.
 
     Which trials a method drops decides which cohorts there will be. So of looks inside rounds this is what
     they come to if the first trials are kept, which is exact where none are dropped.
     """
     privacy = search.evaluator.privacy
     assert privacy is not None
-    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None)
+    account = RotationAccount() if privacy.rotates else BasicAccount(None, looks=2**62)
+    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account=account)
     clients = validation_clients if train_clients is None else train_clients
     session = PlannedSession(Budget(rounds=search.total), capabilities, clients, validation_clients)
     planned = search.afresh(session, channel)
@@ -71,7 +79,13 @@ def planned_releases(
         raise InputError(
             f"evaluations must be given: {method.name} cannot be gone through without training ({error})"
         ) from error
-    return Plan(channel.counted, len(planned.trials), channel.rounds.looks)
+    if baseline and privacy.releases_values:  # both are scored once more
+        account.ask(planned, 2, values=True)
+        channel.counted += 2
+    looks = max(account.looked.values(), default=0)
+    extra = max(0, (privacy.evaluations or 0) - channel.counted - looks)
+    rotation = account.planned(planned, extra) if isinstance(account, RotationAccount) else None
+    return Plan(channel.counted, len(planned.trials), looks, rotation)
 
 
 class _Counted(PrivateChannel):
@@ -84,12 +98,13 @@ class _Counted(PrivateChannel):
         for trial in trials:
             if isinstance(trial.policy, SumsState):
                 looks = trial.policy.looks if trial.round == 0 else 1  # the first has a baseline of its own
-                self.rounds.plan(cohort_of(search, trial, 0)[0], looks)
+                self.account.hear(cohort_of(search, trial, 0)[0], looks)
 
 
 class _CountedValues(_Counted, ValueChannel):
     def release(self, search: Search, trials: Sequence[Trial], number: int) -> dict[str, Any]:
         self.counted += len(trials)
+        self.account.ask(search, len(trials), values=True)
         same = [1] * len(trials)
         return {"values": same, "replies": same, "scales": same}
 
@@ -97,4 +112,5 @@ class _CountedValues(_Counted, ValueChannel):
 class _CountedChoices(_Counted, ChoiceChannel):
     def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
         self.counted += 1
+        self.account.ask(search, len(rung), values=False)
         return {"kept": [trial.number for trial in rung[:count]]}

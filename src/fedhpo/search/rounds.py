@@ -6,6 +6,7 @@ fails.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,8 @@ class Rounds:
                 search.session.stop(trial.number)
             else:
                 trial.round += 1
+                trial.trained += 1
+                trial.losses.append(math.nan)
 
     def submit(self, search: Search, trial: Trial, attempt: int) -> None:
         """Begin a round of one trial."""

@@ -205,8 +205,7 @@ class Search:
         return started
 
     def _scores_in_round(self, policy: ClientPolicy) -> tuple[str, ...]:
-        exchanged = () if self.exchange is None else self.exchange.scores
-        return scores_in_round(policy, exchanged, self.space, self.evaluator.privacy)
+        return scores_in_round(policy, self.exchange, self.space, self.evaluator.privacy)
 
     def _next_config(self, sampler: Sampler) -> Config | None:
         number = len(self.trials)

@@ -63,6 +63,8 @@ class Trial:
     replacements: list[Replacement] = field(default_factory=list, repr=False)
     #: Rounds that were trained for this trial; `round` is how many its model has behind it.
     trained: int = 0
+    #: How often it was scored for a private exchange; see `fedhpo.methods.fedpop.private`.
+    judged: int = 0
     #: Whether its policy asks for products of updates.
     products: bool = False
     first: Config = field(init=False, repr=False)

@@ -132,7 +132,7 @@ class UnrecordedSession(Scratch):
         key: Any,
         function: Callable[[], Any],
         *,
-        epsilon: float = 0.0,
+        epsilon: float | None = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, as it would come back from a record."""

@@ -39,6 +39,7 @@ from fedhpo.tuning.predict import majority_note, named_clients, predictor_of
 from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.setup import Prepared, prepare
+from fedhpo.tuning.shared_budget import SharedBudget, shared_budget
 from fedhpo.tuning.watch import Watch
 
 #: Seconds of rounds and evaluations that one transaction of the record may hold, and a crash may cost.
@@ -143,18 +144,23 @@ def tune(
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
     )
+    shared = shared_budget(prepared, federation)
     facts = {**prepared.facts(federation), "study": None if study is None else dict(study)}
     with contextlib.ExitStack() as stack:
         path = kept if kept is not None else Path(stack.enter_context(_scratch())) / "run"
+        if shared is not None and not has_begun(path):
+            shared.require()
         held = stack.enter_context(
             _opened(path, prepared, facts, federation, study_text, kept=kept is not None)
         )
         if study_beside is not None:
             held.record.set(beside=study_beside)
+        if shared is not None:
+            shared.take(held)
         session = _session(federation, held, prepared, kept=kept is not None)
         prepared.begin(session, held.totals)
         found, reason = _searched(prepared, session, watch)
-        return _finished(prepared, session, held, federation, found, reason, watch)
+        return _finished(prepared, session, held, federation, found, reason, watch, shared)
 
 
 def _opened(
@@ -223,12 +229,16 @@ def _finished(
     found: Conclusion,
     reason: str,
     watch: Watch,
+    shared: SharedBudget | None,
 ) -> Result:
     """Write the result, and give it back."""
     search, used = prepared.search, found.used(prepared.search)
     outcome = outcome_of(search, prepared.method, found, federation.scoring, reason)
     outcome["client_names"] = named_clients(federation)
     outcome["note"] = majority_note(federation, search.objective, outcome["best"])
+    if shared is not None:  # a run that was stopped may go on, and keeps what it took
+        stays = bool(reason) and session.kept
+        outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()
     outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
     model = None
     if used is not None and hasattr(federation, "model") and used.number in session.trials:

@@ -193,6 +193,14 @@ class Clients:
             return hello.partition is None, hello.partition or 0, hello.name or ""
         return (getattr(hello, self.by),)
 
+    def stable_name(self, number: int) -> str | None:
+        """What a client is called in every run; None where node ids are all that is known."""
+        hello = self.hellos.get(number)
+        if hello is None or self.by == NODE:
+            return None
+        kind = NAME if hello.partition is None else PARTITION
+        return f"{kind} {getattr(hello, kind)}"
+
     def holders(self, split: SplitName) -> Ints:
         """The clients that hold rows of a split, in ascending order."""
         return np.array(sorted(n for n, h in self.hellos.items() if h.sizes.get(split, 0)), np.int64)

@@ -22,12 +22,14 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
+from fedhpo.methods.fedpop.private import affordable, check_private, private_scores
 from fedhpo.protocol.federation import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.schedules.annealing import Annealing
 from fedhpo.search.channel import rank_values
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
+    from fedhpo.privacy.privacy import Privacy
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
@@ -68,7 +70,8 @@ class Exchange:
         Whether trials exchange without waiting for each other.
     judge
         What trials are compared by: "losses", those of the clients' own models after local training, as in
-        the paper, or "evaluation", a fresh one of each trial's model before every exchange.
+        the paper, or "evaluation", a fresh one of each trial's model before every exchange. With privacy
+        always the latter.
 
     Examples
     --------
@@ -119,6 +122,10 @@ class Exchange:
             return self.interval
         return max(1, math.floor(self.interval * rounds + 0.5))
 
+    def check_private(self, privacy: Privacy) -> None:
+        """Refuse a privacy that it cannot work with: see `fedhpo.methods.fedpop.private`."""
+        check_private(privacy)
+
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return asdict(self)
@@ -166,6 +173,8 @@ class Exchange:
         """
         every = self.every(search.rounds)
         due = [trial for trial in ready if trial.losses and trial.round % every == 0]
+        if search.evaluator.privacy is not None:
+            due = affordable(due, every)
         if not due:
             return []
         scores = self._scores(search, population, due)
@@ -195,6 +204,8 @@ class Exchange:
         self, search: Search, population: Sequence[Trial], due: Sequence[Trial]
     ) -> dict[Trial, float]:
         """What trials are compared by, less is better: NaN of who has no score yet."""
+        if search.evaluator.privacy is not None:
+            return private_scores(search, population, due)
         if self.judge == "evaluation":
             search.evaluate(due)
             scored = [trial for trial in population if trial.scores]
@@ -219,14 +230,15 @@ class Exchange:
             "round": source.round,
             "left": trial.round,
             "reason": trial.reason,
-            "score": self._told(trial, scores),
-            "source_score": self._told(source, scores),
+            "score": self._told(search, trial, scores),
+            "source_score": self._told(search, source, scores),
             "config": config.to_dict(),
         }
 
-    def _told(self, trial: Trial, scores: Mapping[Trial, float]) -> float | None:
+    def _told(self, search: Search, trial: Trial, scores: Mapping[Trial, float]) -> float | None:
         """What a trial was judged by, as it is told: a loss, or a score in the objective's metric."""
-        value = scores[trial] if self.judge == "losses" or trial.score is None else trial.score.value
+        by_loss = self.judge == "losses" and search.evaluator.privacy is None
+        value = scores[trial] if by_loss or trial.score is None else trial.score.value
         return value if math.isfinite(value) else None
 
 

@@ -92,6 +92,14 @@ class FedPopLocal:
         """Before training, for the learning curve, and after it."""
         return BEFORE, AFTER
 
+    @property
+    def not_private(self) -> str:
+        """Why it is refused with privacy."""
+        return (
+            "fedpop's local half goes by the score of the one client in each slot, and noise that hides one "
+            "client leaves nothing to go by: use local = false, or fedex"
+        )
+
     def prepare(self, search: Search) -> FedPopLocal:
         """The same policy, knowing how long a full training is."""
         return self if self.rounds is not None else replace(self, rounds=search.rounds)

@@ -18,6 +18,7 @@ def privacy(view: RunView) -> Section | None:
         ("mechanism", found["mechanism"]),
         ("noise", found["noise"]),
         ("accounting", found["accounting"]),
+        *_by_client(view),
     ]
     if rounds := found.get("rounds"):
         heard = f"one client in at most {whole(rounds['most'])} of {whole(rounds['planned'])}"
@@ -26,3 +27,23 @@ def privacy(view: RunView) -> Section | None:
         )
     covers = f"Epsilon covers {found['covers']}."
     return Section("Privacy", f"{facts(rows)}<p class=note>{text(covers)}</p>")
+
+
+def _by_client(view: RunView) -> list[tuple[str, str]]:
+    """The client that spent most, in this run and, where a budget is shared, in all of them."""
+    found = view.result["privacy"]
+    rows = []
+    if clients := found.get("clients"):
+        most, planned = clients["most"], max(1, clients["planned"] or 1)
+        spent = found["epsilon"] * most / planned
+        share = "" if found["accounting"] == "pld" else f", epsilon {number(spent)}"
+        parts = f"{whole(most)} of at most {whole(planned)}"
+        if clients["client"] is not None:
+            names = view.result.get("client_names")
+            who = names[clients["client"]] if names else clients["client"]
+            rows.append(("most asked", f"client {who}: part of {parts} releases{share}"))
+    if over := found.get("over_runs"):
+        who = "every client" if over["client"] is None else f"client {over['client']}"
+        spent = f"{number(over['spent'])} of {number(over['total'])}"
+        rows.append(("over all runs", f"{who} has spent {spent}, in {whole(over['runs'])} runs"))
+    return rows

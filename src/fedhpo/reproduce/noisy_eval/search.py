@@ -141,7 +141,7 @@ def random_searches(
     for search, configs in enumerate(members):
         clocks = rng.bit_generator.state
         for place, config in enumerate(configs):
-            if evaluator.paired:
+            if evaluator.pairs():
                 rng.bit_generator.state = clocks  # the same draw for all of them
             drawn = evaluator.draw(everybody, rng, accuracy[config])
             weights = seen.weights[drawn]

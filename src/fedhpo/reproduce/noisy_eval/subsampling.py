@@ -22,8 +22,8 @@ _CLIENTS = "validation clients asked"
 
 
 def asking(clients: int, bias: float = 0.0, epsilon: float | None = None) -> Evaluator:
-    """The paper's evaluation: every config at clients of its own."""
-    privacy = None if epsilon is None else Privacy(epsilon)
+    """The paper's evaluation: every config at clients of its own; and its accounting."""
+    privacy = None if epsilon is None else Privacy(epsilon, accounting="basic")
     return Evaluator(clients=clients, paired=False, bias=bias, privacy=privacy)
 
 

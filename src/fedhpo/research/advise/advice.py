@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.methods.auto import RUNGS, SPREAD, Case, choose
 from fedhpo.research.advise.pilot import Pilot, pilot_of_table, run_pilot
@@ -68,9 +69,14 @@ class Advice:
 
 def advise(study: Study, *, table: CurveTable | None = None, workers: int | None = None) -> Advice:
     """Advice for a study: from a table of the like, or from a short pilot of a few of its configs."""
-    pilot = pilot_of_table(table, study.objective) if table is not None else run_pilot(study, workers=workers)
     evaluator, budget = study.evaluator, study.file.budget
     privacy = evaluator.privacy
+    if privacy is not None and table is None:
+        raise InputError(
+            "privacy: a pilot reads scores of clients that no epsilon pays for: advise from a table of the "
+            "like (--table), or leave out [evaluation.privacy] where the data is no secret"
+        )
+    pilot = pilot_of_table(table, study.objective) if table is not None else run_pilot(study, workers=workers)
     if privacy is not None:
         pilot = pilot.uniform()
     configs = max(2, (budget.total or 10 * budget.rounds) // budget.rounds)
@@ -107,9 +113,15 @@ def advice_of(
     proxy: Suitability | None = None,
 ) -> Advice:
     """What a pilot says of choosing the best of `configs` configs, of `rounds` each, under an evaluator."""
-    epsilon = None if evaluator.privacy is None else evaluator.privacy.epsilon
+    privacy = evaluator.privacy
+    epsilon = None if privacy is None else privacy.epsilon
     noise = Noise(
-        evaluator.count(pilot.clients), pilot.clients, epsilon, evaluations or configs, evaluator.paired
+        evaluator.count(pilot.clients),
+        pilot.clients,
+        epsilon,
+        evaluations or configs,
+        evaluator.pairs(),
+        privacy is not None and privacy.rotates,
     )
     quality = predict(pilot, noise, configs, stream(seed, "advise"))
     enough, available = enough_clients(pilot, noise, configs, seed)
@@ -211,7 +223,7 @@ def enough_clients(pilot: Pilot, noise: Noise, configs: int, seed: int) -> tuple
 
     def good(clients: int) -> bool:
         population = max(pilot.clients, 20 * clients) if clients > pilot.clients else pilot.clients
-        asked = Noise(clients, population, noise.epsilon, noise.evaluations, noise.paired)
+        asked = replace(noise, clients=clients, population=population)
         return predict(pilot, asked, configs, stream(seed, "enough")).near >= WANTED
 
     low, high = 0, pilot.clients

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedhpo.core.errors import InputError
+from fedhpo.privacy.means import mean_scale
+from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.federation import Floats, Ints
 from fedhpo.research.advise.pilot import Pilot
 
@@ -24,13 +26,17 @@ _BIAS = 3.0
 
 @dataclass(frozen=True)
 class Noise:
-    """How scores are observed: clients drawn, releases planned under epsilon (None: not private)."""
+    """How scores are observed: clients drawn, releases planned under epsilon (None: not private).
+
+    `rotates`: a client is charged for the releases that asked it, rather than for all.
+    """
 
     clients: int
     population: int
     epsilon: float | None = None
     evaluations: int = 1
     paired: bool = True
+    rotates: bool = False
 
     @property
     def drawn(self) -> float:
@@ -39,8 +45,12 @@ class Noise:
 
     @property
     def scale(self) -> float:
-        """Scale of the Laplace noise: M / (epsilon |S|)."""
-        return 0.0 if self.epsilon is None else self.evaluations / (self.epsilon * self.clients)
+        """Scale of the Laplace noise, m / (epsilon |S|), for m releases that one client is charged for."""
+        if self.epsilon is None:
+            return 0.0
+        rotates = self.rotates and not self.paired
+        charged = most_asked(self.evaluations, self.clients, self.population) if rotates else self.evaluations
+        return mean_scale(charged, self.epsilon, self.clients)
 
 
 @dataclass(frozen=True)

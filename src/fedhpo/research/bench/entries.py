@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from fedhpo.core.errors import unknown_name
@@ -62,7 +61,7 @@ class Entry:
     about: str
     method: Callable[[Task], Method | Tuner]
     mechanism: Mechanism | Callable[[Task], Mechanism] = "laplace"
-    paired: bool = True
+    paired: bool | None = None
     slow: bool = False
     enqueued: Callable[[Task], Sequence[Config]] = _nothing
 
@@ -92,8 +91,7 @@ def _autos(task: Task) -> Mechanism:
     """What the rule of `auto` names."""
     setting, clients = task.setting, len(task.table.validation_clients)
     rounds, asked = int(task.table.rounds[-1]), Evaluator(clients=setting.clients).count(clients)
-    rotates = getattr(Privacy(1.0), "rotates", False)
-    case = Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates)
+    case = Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates=True)
     return "permute-and-flip" if choose(case).mechanism == "permute-and-flip" else "laplace"
 
 
@@ -108,7 +106,7 @@ def _proxy(task: Task) -> Tuner:
 
 def _entries() -> list[Entry]:
     ours, baseline, ablation = "ours", "baseline", "ablation"
-    entry = partial(Entry, paired=True)
+    entry = Entry
     optuna = "Optuna's"
     return [
         entry("auto", ours, "the default: by rule one of robust, gp and random", _made(Auto()), _autos),

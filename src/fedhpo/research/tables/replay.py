@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedhpo.core.errors import InputError
 from fedhpo.methods import Tuner
 from fedhpo.protocol.federation import Cost
 from fedhpo.protocol.ledger import Budget
@@ -79,6 +80,8 @@ def replay(
         enqueued=enqueued,
         on_event=trace,
     )
+    if prepared.search.evaluator.privacy is not None and prepared.search.evaluator.privacy.budget is not None:
+        raise InputError("privacy.budget is for runs over clients: leave it out to replay a table")
     session, search = ReplayedSession(federation, prepared.budget), prepared.search
     prepared.begin(session)
     best, ledger = prepared.method.run(search), session.ledger
