@@ -158,9 +158,9 @@ def worth_taking(search: Search) -> int:
 def private_scores(privacy: Privacy, clients: int, asked: int) -> int:
     """How many private scores make their means most precise; 0 where one a rung is too many already.
 
-    Where clients take turns, M scores of `asked` clients each have noise of scale M / (epsilon N), besides the
-    spread of the clients themselves. The variance of a mean, s^2 / (asked M) + 2 M / (epsilon N)^2 up to a
-    factor, is least at M = s epsilon N / sqrt(2 asked).
+    Where clients take turns, M scores of `asked` clients each have noise of scale M / (epsilon N), besides
+    the spread of the clients themselves. The variance of a mean is, up to a factor,
+    s^2 / (asked M) + 2 M / (epsilon N)^2. It is least at M = s epsilon N / sqrt(2 asked).
 
     >>> from fedhpo.privacy.privacy import Privacy
     >>> private_scores(Privacy(100.0), 100, 1), private_scores(Privacy(10.0), 100, 10)

@@ -39,6 +39,8 @@ def play(cell: Cell) -> dict[str, Any]:
         return {**key, "seed": cell.seed, **_played(cell)}
     except (InputError, MissingExtraError) as error:
         return {**key, "seed": cell.seed, "refused": str(error)}
+    except ImportError as error:  # such as cmaes, for Optuna's CMA-ES
+        return {**key, "seed": cell.seed, "refused": f"the package {error.name} is not installed"}
     except FedhpoError as error:  # trials of a table may fail, all of a search's among them
         return {**key, "seed": cell.seed, "failed": str(error)}
 

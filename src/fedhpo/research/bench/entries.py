@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from fedhpo.core.errors import unknown_name
 from fedhpo.methods import GP, METHODS, SHA, Auto, RandomSearch, Robust, Tuner, method_of
@@ -22,6 +23,7 @@ from fedhpo.schedules import FixedLength
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space.config import Config
 
+_FLIP: Literal["permute-and-flip"] = "permute-and-flip"
 #: Configs of a portfolio that `robust` begins with.
 _WARM = 5
 
@@ -61,6 +63,7 @@ class Entry:
     about: str
     method: Callable[[Task], Method | Tuner]
     mechanism: Mechanism | Callable[[Task], Mechanism] = "laplace"
+    accounting: Literal["rotation", "basic"] = "rotation"
     paired: bool | None = None
     slow: bool = False
     enqueued: Callable[[Task], Sequence[Config]] = _nothing
@@ -70,7 +73,7 @@ class Entry:
         setting, privacy = task.setting, None
         if setting.epsilon is not None:
             mechanism = self.mechanism(task) if callable(self.mechanism) else self.mechanism
-            privacy = Privacy(setting.epsilon, mechanism=mechanism)
+            privacy = Privacy(setting.epsilon, mechanism=mechanism, accounting=self.accounting)
         return Evaluator(clients=setting.clients, paired=self.paired, bias=setting.bias, privacy=privacy)
 
 
@@ -100,103 +103,93 @@ def _portfolio(task: Task) -> Tuner:
     return Tuner(FixedLength(side_by_side=1), Listed(tuple(configs)))
 
 
+def _first_five(task: Task) -> Sequence[Config]:
+    return portfolio(task.table, task.others, _WARM)
+
+
+def _best_elsewhere(task: Task) -> Sequence[Config]:
+    return [proxied(task.table, task.others)]
+
+
 def _proxy(task: Task) -> Tuner:
     return Tuner(FixedLength(), Listed((proxied(task.table, task.others),)))
 
 
-def _entries() -> list[Entry]:
-    ours, baseline, ablation = "ours", "baseline", "ablation"
-    entry = Entry
-    optuna = "Optuna's"
+def _ours() -> list[Entry]:
+    entry = partial(Entry, kind="ours")
     return [
-        entry("auto", ours, "the default: by rule one of robust, gp and random", _made(Auto()), _autos),
-        entry("random", ours, "random search", _one_by_one(), "permute-and-flip"),
-        entry("sha", ours, "successive halving", _made(SHA()), "permute-and-flip"),
-        entry("hyperband", ours, "Hyperband", _made(method_of("hyperband")), "permute-and-flip"),
-        entry("bohb", ours, "BOHB", _made(method_of("bohb"))),
-        entry("tpe", ours, "TPE", _made(method_of("tpe"))),
-        entry("gp", ours, "Gaussian process", _made(GP()), slow=True),
-        entry("robust", ours, "robust halving", _made(Robust())),
         entry(
-            "random+race", baseline, "random search, its trials scored again in a race", _made(Tuner(Raced()))
+            "auto", about="the default: robust, gp or random, by rule", method=_made(Auto()), mechanism=_autos
         ),
-        entry(
-            "sha+race",
-            baseline,
-            "successive halving, its finalists in a race",
-            _made(Tuner(RacedHalving(finalists=3))),
-        ),
-        entry(
-            "irace",
-            baseline,
-            "random search, clients as instances of a race",
-            _made(Tuner(ClientsAsInstances())),
-        ),
-        entry("optuna-tpe", baseline, f"{optuna} TPE", _made(_optuna("TPESampler"))),
-        entry("optuna-gp", baseline, f"{optuna} GPSampler", _made(_optuna("GPSampler")), slow=True),
-        entry("optuna-cmaes", baseline, f"{optuna} CMA-ES", lambda task: _optuna("CmaEsSampler")),
-        entry(
-            "optuna-hyperband",
-            baseline,
-            f"{optuna} TPE and Hyperband pruner",
-            _made(OptunaPruned(pruner="HyperbandPruner")),
-        ),
-        entry(
-            "optuna-median",
-            baseline,
-            f"{optuna} TPE and median pruner",
-            _made(OptunaPruned(pruner="MedianPruner")),
-        ),
-        entry(
-            "optuna-sha",
-            baseline,
-            f"{optuna} TPE and halving pruner",
-            _made(OptunaPruned(pruner="SuccessiveHalvingPruner")),
-        ),
-        entry(
-            "portfolio",
-            baseline,
-            "a portfolio learned from tables of other data",
-            _portfolio,
-            "permute-and-flip",
-        ),
-        entry(
-            "portfolio+robust",
-            baseline,
-            "robust halving that begins with the portfolio",
-            _made(Robust()),
-            enqueued=lambda task: portfolio(task.table, task.others, _WARM),
-        ),
-        entry("proxy", baseline, "the best config of tables of other data, trained once", _proxy),
-        entry(
-            "proxy+robust",
-            baseline,
-            "robust halving that begins with that config",
-            _made(Robust()),
-            enqueued=lambda task: [proxied(task.table, task.others)],
-        ),
-        entry("robust-once", ablation, "robust without scoring rungs again", _made(Robust(again=False))),
-        entry("robust-unraced", ablation, "robust without the race", _made(Robust(race=False))),
-        entry(
-            "robust-unpaired",
-            ablation,
-            "robust, each trial at its own clients",
-            _made(Robust()),
-            paired=False,
-        ),
-        entry(
-            "robust-random", ablation, "robust with random configs", _made(Tuner(RobustHalving(), Random()))
-        ),
-        entry(
-            "robust-202",
-            ablation,
-            "robust with no more scores than Hyperband takes",
-            _made(Robust(scores=202)),
-        ),
+        entry("random", about="random search", method=_one_by_one(), mechanism=_FLIP),
+        entry("sha", about="successive halving", method=_made(SHA())),
+        entry("hyperband", about="Hyperband", method=_made(method_of("hyperband"))),
+        entry("bohb", about="BOHB", method=_made(method_of("bohb"))),
+        entry("tpe", about="TPE", method=_made(method_of("tpe"))),
+        entry("gp", about="a Gaussian process", method=_made(GP()), slow=True),
+        entry("robust", about="robust halving", method=_made(Robust())),
     ]
 
 
-ENTRIES = {one.name: one for one in _entries()}
+def _baselines() -> list[Entry]:
+    entry = partial(Entry, kind="baseline")
+
+    def pruned(pruner: str) -> Callable[[Task], Method | Tuner]:
+        return _made(OptunaPruned(pruner=pruner))
+
+    def warm(configs: Callable[[Task], Sequence[Config]]) -> dict[str, Any]:
+        return {"method": _made(Robust()), "enqueued": configs}
+
+    return [
+        entry("random+race", about="random search, its trials in a race", method=_made(Tuner(Raced()))),
+        entry(
+            "sha+race",
+            about="halving, its finalists in a race",
+            method=_made(Tuner(RacedHalving(finalists=3))),
+        ),
+        entry(
+            "irace", about="random search, clients as instances", method=_made(Tuner(ClientsAsInstances()))
+        ),
+        entry("optuna-tpe", about="Optuna's TPE", method=lambda task: _optuna("TPESampler")),
+        entry("optuna-gp", about="Optuna's GPSampler", method=lambda task: _optuna("GPSampler"), slow=True),
+        entry("optuna-cmaes", about="Optuna's CMA-ES", method=lambda task: _optuna("CmaEsSampler")),
+        entry(
+            "optuna-hyperband", about="Optuna's TPE and Hyperband pruner", method=pruned("HyperbandPruner")
+        ),
+        entry("optuna-median", about="Optuna's TPE and median pruner", method=pruned("MedianPruner")),
+        entry(
+            "optuna-sha", about="Optuna's TPE and halving pruner", method=pruned("SuccessiveHalvingPruner")
+        ),
+        entry(
+            "portfolio", about="configs learned from other data's tables", method=_portfolio, mechanism=_FLIP
+        ),
+        entry(
+            "portfolio+robust", about="robust, which begins with the first five of them", **warm(_first_five)
+        ),
+        entry("proxy", about="the best config of other data's tables, trained once", method=_proxy),
+        entry("proxy+robust", about="robust, which begins with that config", **warm(_best_elsewhere)),
+    ]
+
+
+def _ablations() -> list[Entry]:
+    entry = partial(Entry, kind="ablation")
+    drawn = Tuner(RobustHalving(), Random())
+    return [
+        entry("robust-once", about="robust, each rung scored once", method=_made(Robust(again=False))),
+        entry("robust-unraced", about="robust without the race", method=_made(Robust(race=False))),
+        entry(
+            "robust-unpaired",
+            about="robust, each trial at its own clients",
+            method=_made(Robust()),
+            paired=False,
+        ),
+        entry("robust-random", about="robust with random configs", method=_made(drawn)),
+        entry("robust-202", about="robust with as many scores as Hyperband takes", method=_made(Robust(202))),
+        entry("robust-basic", about="robust without rotation", method=_made(Robust()), accounting="basic"),
+    ]
+
+
+ENTRIES = {one.name: one for one in (*_ours(), *_baselines(), *_ablations())}
 
 
 def entry_named(name: str) -> Entry:
