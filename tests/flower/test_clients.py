@@ -30,11 +30,20 @@ def test_names_are_numbered_in_their_order():
     assert (clients.by, clients.nodes) == ("name", {0: 33, 1: 90, 2: 7})
 
 
+def test_a_client_has_the_same_name_in_every_run():
+    first, second = Clients(), Clients()
+    first.settle({90: Hello(None, "b", ROWS), 7: Hello(4, None, ROWS), 8: Hello(1, "c", ROWS)})
+    second.settle({11: Hello(4, None, ROWS), 12: Hello(1, "c", ROWS)})
+    assert [first.stable_name(number) for number in (1, 4, 5)] == ["partition 1", "partition 4", "name b"]
+    assert [second.stable_name(number) for number in (1, 4)] == ["partition 1", "partition 4"]
+
+
 def test_node_ids_are_the_last_resort():
     clients = Clients()
     with pytest.warns(UserWarning, match="do not repeat"):
         clients.settle({90: Hello(None, None, ROWS), 7: Hello(0, None, ROWS), 8: Hello(None, None, ROWS)})
     assert (clients.by, clients.nodes) == ("node", {0: 7, 1: 8, 2: 90})
+    assert clients.stable_name(0) is None  # a node id is another one in the next run
 
 
 def test_partition_ids_and_names_may_mix():

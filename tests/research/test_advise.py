@@ -237,6 +237,27 @@ def test_a_live_pilot_asks_every_validation_client():
     assert 0 < advice.standard_error < 0.5
 
 
+def test_a_pilot_would_read_what_privacy_keeps_back():
+    study = Study.from_dict(
+        {
+            "data": {"name": "digits", "clients": 12},
+            "model": {"name": "linear"},
+            "space": {"client": {"lr": {"low": 0.001, "high": 1.0, "log": True}}},
+            "evaluation": {"clients": 3, "privacy": {"epsilon": 5.0}},
+            "budget": {"rounds": 40, "cohort": 4},
+        }
+    )
+    with pytest.raises(InputError, match="a pilot reads scores of clients that no epsilon pays for"):
+        advise(study, workers=0)
+
+
+def test_rotation_has_the_noise_of_one_clients_scores():
+    """16 scores at 5 of 40 clients: 2 of one client; paired they are all of the same ones."""
+    private = Noise(5, 40, 10.0, 16, paired=False, rotates=True)
+    assert private.scale == pytest.approx(2 / (10 * 5))
+    assert Noise(5, 40, 10.0, 16, rotates=True).scale == Noise(5, 40, 10.0, 16).scale == 16 / (10 * 5)
+
+
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     TABLE.save("toy.table")

@@ -473,7 +473,7 @@ def test_a_federation_that_cannot_fork_is_refused_only_where_it_must():
     assert tune(fh.FedPop(exchange=False), Plain()).status == "finished"
 
 
-def test_privacy_refuses_unpaid_scores():
+def test_privacy_refuses_the_local_half():
     evaluation = fh.Evaluator(privacy=fh.Privacy(epsilon=1.0))
-    with pytest.raises(fh.InputError, match="scores inside rounds"):
-        tune(fh.FedPop(local=False), evaluation=evaluation)
+    with pytest.raises(fh.InputError, match="local half goes by the score of the one client in each slot"):
+        tune(fh.FedPop(), evaluation=evaluation)

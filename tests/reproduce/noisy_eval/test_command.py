@@ -66,6 +66,7 @@ def test_without_noise_the_best_config_that_could_be_trained_is_chosen():
         (asking(3), 0.5),
         (asking(2, bias=3.0), 0.0),
         (asking(5, epsilon=40.0), 0.0),
+        (Evaluator(clients=5, paired=False, privacy=Privacy(10.0)), 0.0),
         (Evaluator(clients=2, paired=True), 0.0),
     ],
 )
@@ -232,7 +233,15 @@ def test_all_of_it_at_smoke_scale(tmp_path, capsys):
     assert {verdict["verdict"] for verdict in found["verdicts"]} <= {"holds", "does not", "undecided"}
     numbers = [plot["figure"] for plot in found["plots"]]
     assert numbers[:10] == ["3", "4", "5", "6", "7", "8", "9", "10 and 14", "11", "12"]
-    assert numbers[10:] == ["13", "15 and 1", "16", "remedies, HB", "remedies, RS"]
+    assert numbers[10:] == [
+        "13",
+        "15 and 1",
+        "16",
+        "remedies, HB",
+        "remedies, RS",
+        "rotation, RS",
+        "rotation, methods",
+    ]
     [first] = [plot for plot in found["plots"] if plot["figure"] == "3"]
     own = [point["median"] for point in first["points"] if (point["table"], point["series"]) == ("a", "RS")]
     assert len(own) == len(bench().sizes("toy"))
@@ -241,7 +250,7 @@ def test_all_of_it_at_smoke_scale(tmp_path, capsys):
     assert "## Advice, checked" in page
     html = (tmp_path / "out" / "noisy-eval-smoke.html").read_text()
     drawings = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
-    assert len(drawings) == 15 * 3  # three tables, or three pairs of them, in each figure
+    assert len(drawings) == 17 * 3  # three tables, or three pairs of them, in each figure
     for drawing in drawings:
         ElementTree.fromstring(drawing)
     assert "nan" not in html

@@ -33,7 +33,17 @@ class Scale:
 
 
 SCALES = {"default": Scale(100, 24), "paper": Scale(100, 8), "smoke": Scale(20, 2)}
-PARTS = ("subsampling", "heterogeneity", "privacy", "methods", "proxy", "spaces", "remedies", "advise")
+PARTS = (
+    "subsampling",
+    "heterogeneity",
+    "privacy",
+    "methods",
+    "proxy",
+    "spaces",
+    "remedies",
+    "rotation",
+    "advise",
+)
 
 
 def run(
@@ -56,6 +66,7 @@ def run(
     from fedhpo.reproduce.noisy_eval.methods import methods, remedies
     from fedhpo.reproduce.noisy_eval.page import write
     from fedhpo.reproduce.noisy_eval.proxy import proxy
+    from fedhpo.reproduce.noisy_eval.rotation import rotation
     from fedhpo.reproduce.noisy_eval.search import Bench
     from fedhpo.reproduce.noisy_eval.subsampling import heterogeneity, privacy, spaces, subsampling
 
@@ -72,6 +83,7 @@ def run(
         "proxy": lambda: proxy(bench),
         "spaces": lambda: spaces(bench),
         "remedies": lambda: remedies(bench, paths, size.seeds, workers),
+        "rotation": lambda: rotation(bench, paths, size.seeds, workers),
     }
     figures: list[Any] = []
     for part, make in made.items():

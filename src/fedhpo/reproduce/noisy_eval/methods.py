@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
@@ -29,7 +30,7 @@ METHODS: Mapping[str, Method] = {
 EARLY_STOPPING = ("HB", "BOHB")
 NOISELESS, NOISY = "noiseless", "noisy"
 #: The paper's noise: 1% of the clients, every config at its own, and epsilon 100.
-_SHARE, _EPSILON = 0.01, 100.0
+SHARE, EPSILON = 0.01, 100.0
 THIRD, FULL = "at a third of the budget", "at the full budget"
 #: Places on the x-axis of figure 8.
 _STEPS = 24
@@ -49,9 +50,9 @@ def noisy(method: str) -> Evaluator:
 
     Its accounting too: every client is charged for every release.
     """
-    mechanism = "topk" if method in EARLY_STOPPING else "laplace"
-    privacy = Privacy(_EPSILON, mechanism=mechanism, accounting="basic")
-    return Evaluator(clients=_SHARE, paired=False, privacy=privacy)
+    mechanism: Literal["topk", "laplace"] = "topk" if method in EARLY_STOPPING else "laplace"
+    privacy = Privacy(EPSILON, mechanism=mechanism, accounting="basic")
+    return Evaluator(clients=SHARE, paired=False, privacy=privacy)
 
 
 def methods(bench: Bench, paths: Mapping[str, str], seeds: int, workers: int | None) -> list[Curves]:

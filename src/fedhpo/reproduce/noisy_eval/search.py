@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
+from fedhpo.privacy.rotation import slot_cohort
 from fedhpo.protocol.federation import Floats, Ints
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.advise import Noise, Pilot, pilot_of_table
@@ -133,22 +134,29 @@ def random_searches(
 ) -> Searches:
     """Score the configs of each search once, through the evaluator; a config that failed is never chosen.
 
-    Under privacy each of the M scores of a search has Laplace noise of scale M / (epsilon |S|). What
-    `replay` of random search comes to, without going through its rounds.
+    Under privacy each of the M scores of a search has Laplace noise of scale M / (epsilon |S|), with rotation
+    of scale m / (epsilon |S|) for the m scores that one client is asked for. What `replay` of random search
+    comes to, without going through its rounds.
     """
+    rotates = evaluator.privacy is not None and evaluator.privacy.rotates
     everybody, accuracy = np.arange(seen.clients), 1 - seen.values
     found = np.empty(members.shape)
     for search, configs in enumerate(members):
+        order = rng.permutation(seen.clients) if rotates else everybody
         clocks = rng.bit_generator.state
         for place, config in enumerate(configs):
             if evaluator.pairs():
                 rng.bit_generator.state = clocks  # the same draw for all of them
-            drawn = evaluator.draw(everybody, rng, accuracy[config])
+            if rotates:
+                drawn = slot_cohort(order, place, evaluator.count(seen.clients))
+            else:
+                drawn = evaluator.draw(everybody, rng, accuracy[config])
             weights = seen.weights[drawn]
             found[search, place] = seen.values[config, drawn] @ weights / weights.sum()
     if evaluator.privacy is not None:
         asked = evaluator.count(seen.clients)
-        noise = Noise(asked, seen.clients, evaluator.privacy.epsilon, members.shape[1])
+        epsilon, scores = evaluator.privacy.epsilon, members.shape[1]
+        noise = Noise(asked, seen.clients, epsilon, scores, paired=evaluator.pairs(), rotates=rotates)
         found += rng.laplace(scale=noise.scale, size=found.shape)
     found[~able[members]] = np.inf
     return Searches(found, truth.means[members])

@@ -1,0 +1,64 @@
+"""Not in the paper: the same budgets of epsilon where a client is charged for the releases that asked it.
+
+The paper charges every client for every score. Its figures are made that way; these stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from fedhpo.privacy.privacy import Privacy
+from fedhpo.reproduce.noisy_eval.figures import Curves, Point
+from fedhpo.reproduce.noisy_eval.methods import EPSILON, METHODS, SHARE, at, noisy
+from fedhpo.reproduce.noisy_eval.replays import Job, replays
+from fedhpo.reproduce.noisy_eval.search import CONFIGS, Bench
+from fedhpo.reproduce.noisy_eval.subsampling import EPSILONS, shown
+from fedhpo.search.evaluator import Evaluator
+
+PAPER, ROTATION = "as in the paper", "rotation"
+
+
+def rotation(bench: Bench, paths: Mapping[str, str], seeds: int, workers: int | None) -> list[Curves]:
+    """Figure 9 again with rotation, and the four methods at the full budget with both."""
+    points = []
+    for name in bench.tables:
+        for size, epsilon in product(bench.sizes(name), EPSILONS):
+            private = None if epsilon is None else Privacy(epsilon)
+            found = bench.search(name, Evaluator(clients=size, paired=False, privacy=private), uniform=True)
+            points.append(Point(name, shown(epsilon), size, found.errors))
+    evaluators = {
+        name: {
+            PAPER: noisy(name),
+            ROTATION: Evaluator(clients=SHARE, paired=False, privacy=Privacy(EPSILON)),
+        }
+        for name in METHODS
+    }
+    cells = list(product(bench.tables, METHODS, (PAPER, ROTATION)))
+    jobs = [
+        Job(paths[table], METHODS[name], evaluators[name][kind], seed)
+        for table, name, kind in cells
+        for seed in range(seeds)
+    ]
+    runs = iter(replays(jobs, workers))
+    full = []
+    for table, name, kind in cells:
+        own = [next(runs) for _ in range(seeds)]
+        total = CONFIGS * int(bench.tables[table].rounds[-1])
+        full.append(Point(table, kind, name, at(own, total)))
+    return [
+        Curves(
+            "rotation, RS",
+            "Random search under privacy, with rotation",
+            "validation clients asked",
+            points,
+            log=True,
+        ),
+        Curves(
+            "rotation, methods",
+            f"1% of the clients and epsilon = {EPSILON:g}: the paper's mechanisms and accounting, and "
+            "Laplace values with rotation",
+            "method",
+            full,
+        ),
+    ]
