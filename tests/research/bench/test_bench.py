@@ -12,9 +12,10 @@ from fedhpo.research.bench import bench
 from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
 from fedhpo.research.bench.page import write
-from fedhpo.research.bench.results import Results, by_sample
+from fedhpo.research.bench.results import Results, by_part
 from fedhpo.research.bench.settings import TRAININGS, Setting
-from fedhpo.research.bench.subtable import OBJECTIVE, sample_of
+from fedhpo.research.bench.sample import OBJECTIVE, sample_of
+from fedhpo.research.jackknife import Jackknife
 from fedhpo.research.tables import CurveTable
 from fedhpo.testing.table import toy_table
 
@@ -120,15 +121,15 @@ def _rows(method: str, regrets: list[float]) -> list[dict[str, object]]:
 
 def test_ranks_differences_and_ratios_worked_by_hand() -> None:
     rows = _rows("a", [1.0, 2.0, 3.0, 4.0]) + _rows("b", [3.0, 2.0, 7.0, 8.0])
-    results = Results(["t"], ["s"], ["a", "b"], "a", rows)
+    results = Results(["t"], ["s"], ["a", "b"], "a", rows, {"t": Jackknife.of(40, 40, 2)})
     assert results.regret("b", ["s"]).mean == 5.0
-    # b - a is 2, 0, 4, 4: samples {2, 0} and {4, 4} have means 1 and 4, whose variance is 4.5; luck is half
-    # of (2 + 0) / 2, so samples have 4.5 - 0.5 = 4, three times, and luck of both 0.25.
+    # b - a is 2, 0, 4, 4: parts {2, 0} and {4, 4} have means 1 and 4, each 1.5 from their mean: 2.25. Luck is
+    # half of (2 + 0) / 2, so parts have 2.25 - 0.5 = 1.75, three times, and luck of both 0.25.
     difference = results.difference("b", ["s"])
-    assert (difference.mean, difference.standard_error) == pytest.approx((2.5, np.sqrt(12.25)))
+    assert (difference.mean, difference.standard_error) == pytest.approx((2.5, np.sqrt(5.5)))
     assert results.ranks(["s"], ["a", "b"]) == {"a": 1.125, "b": 1.875}
     assert results.ratio("b", ["s"]) == pytest.approx(5.01 / 2.51)
-    assert by_sample({0: 1.0, 1: 2.0, 2: 3.0}).tolist() == [[1.0, 2.0]]
+    assert by_part({0: 1.0, 1: 2.0, 2: 3.0}).tolist() == [[1.0, 2.0]]
 
 
 def test_the_command_writes_page_figures_and_data(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedhpo.research.bench.jackknife import Estimate
+from fedhpo.research.bench.estimates import Estimate
 from fedhpo.research.bench.results import Results
 
 

@@ -13,8 +13,9 @@ from scipy.stats import rankdata
 
 from fedhpo.protocol.federation import Floats
 from fedhpo.research.bench.cells import GRID
-from fedhpo.research.bench.jackknife import Estimate, jackknife, together
-from fedhpo.research.bench.subtable import SEEDS_PER_SAMPLE
+from fedhpo.research.bench.estimates import Estimate, estimate, over_tables
+from fedhpo.research.bench.sample import SEEDS
+from fedhpo.research.jackknife import Jackknife
 
 Row = Mapping[str, Any]
 Key = tuple[str, str, str]
@@ -29,6 +30,8 @@ class Results:
     methods: Sequence[str]
     reference: str
     rows: Sequence[Row]
+    #: The parts of each table that seeds played on.
+    knives: Mapping[str, Jackknife]
 
     @cached_property
     def _cells(self) -> dict[Key, dict[int, Row]]:
@@ -86,7 +89,9 @@ class Results:
         return {seed: float(np.mean([one[seed] for one in found])) for seed in seeds}
 
     def _estimate(self, tables: Sequence[str] | None, values: Any) -> Estimate:
-        return together([jackknife(by_sample(values(table))) for table in tables or self.tables])
+        return over_tables(
+            [estimate(by_part(values(table)), self.knives[table]) for table in tables or self.tables]
+        )
 
     def ranks(self, settings: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
         """The mean rank of each of these methods over tables, settings and the seeds that all have."""
@@ -123,13 +128,13 @@ class Results:
         return points
 
 
-def by_sample(values: Mapping[int, float]) -> Floats:
-    """Values by sample and seed; seeds of a sample that is not complete are left out.
+def by_part(values: Mapping[int, float]) -> Floats:
+    """Values by part and seed; seeds of a part that is not complete are left out.
 
-    >>> by_sample({0: 1.0, 1: 2.0, 2: 5.0, 3: 6.0, 4: 9.0}).tolist()
+    >>> by_part({0: 1.0, 1: 2.0, 2: 5.0, 3: 6.0, 4: 9.0}).tolist()
     [[1.0, 2.0], [5.0, 6.0]]
     """
-    samples: dict[int, list[float]] = {}
+    parts: dict[int, list[float]] = {}
     for seed in sorted(values):
-        samples.setdefault(seed // SEEDS_PER_SAMPLE, []).append(values[seed])
-    return np.array([found for found in samples.values() if len(found) == SEEDS_PER_SAMPLE])
+        parts.setdefault(seed // SEEDS, []).append(values[seed])
+    return np.array([found for found in parts.values() if len(found) == SEEDS])

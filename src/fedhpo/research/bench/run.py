@@ -12,6 +12,7 @@ from fedhpo.core.journal import Journal
 from fedhpo.research.bench.cells import Cell, load, play
 from fedhpo.research.bench.entries import ENTRIES, entry_named
 from fedhpo.research.bench.results import Results
+from fedhpo.research.bench.sample import knife_of
 from fedhpo.research.bench.settings import Suite, suite_named
 from fedhpo.research.tables import shipped_tables
 from fedhpo.workers.processes import imap_in_processes
@@ -53,22 +54,23 @@ def bench(
         "tables": {t: table_digest(p) for t, p in zip(titles, paths, strict=True)},
     }
     journal = Journal(None if directory is None else Path(directory) / "cells.jsonl", about)
-    rows = _all_rows(journal, _cells(chosen, names, paths, seeds), workers, say)
+    most = chosen.seeds if seeds is None else seeds
+    rows = _all_rows(journal, _cells(chosen, names, paths, most), workers, say)
     facts = {
         "suite": suite,
         **about,
-        "seeds": chosen.seeds if seeds is None else seeds,
+        "seeds": most,
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
         "methods": {
             name: {"kind": entry_named(name).kind, "about": entry_named(name).about} for name in names
         },
     }
-    return facts, Results(titles, [one.name for one in chosen.settings], names, reference, rows)
+    knives = {title: knife_of(load(path), most) for title, path in zip(titles, paths, strict=True)}
+    return facts, Results(titles, [one.name for one in chosen.settings], names, reference, rows, knives)
 
 
-def _cells(suite: Suite, names: Sequence[str], paths: Sequence[str], seeds: int | None) -> list[Cell]:
+def _cells(suite: Suite, names: Sequence[str], paths: Sequence[str], most: int) -> list[Cell]:
     """Seed by seed, so that a bench that is stopped has something of everything."""
-    most = suite.seeds if seeds is None else seeds
     return [
         Cell(path, setting, name, seed, tuple(other for other in paths if other != path))
         for seed in range(most)
