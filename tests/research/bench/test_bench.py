@@ -13,8 +13,8 @@ from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
 from fedhpo.research.bench.page import write
 from fedhpo.research.bench.results import Results, by_part
-from fedhpo.research.bench.settings import TRAININGS, Setting
 from fedhpo.research.bench.sample import OBJECTIVE, sample_of
+from fedhpo.research.bench.settings import TRAININGS, Setting
 from fedhpo.research.jackknife import Jackknife
 from fedhpo.research.tables import CurveTable
 from fedhpo.testing.table import toy_table

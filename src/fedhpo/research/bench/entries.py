@@ -85,9 +85,13 @@ def _optuna(sampler: str) -> Tuner:
     return Tuner(FixedLength(side_by_side=1), OptunaSampler(sampler))
 
 
-def _one_by_one() -> Callable[[Task], Method | Tuner]:
-    """Random search that has an incumbent on the way."""
-    return _made(RandomSearch(side_by_side=1))
+def _together(task: Task) -> int:
+    """Trials side by side: one, so that there is an incumbent on the way; but one private choice, not many."""
+    return 1 if task.setting.epsilon is None else TRAININGS
+
+
+def _random(task: Task) -> Method:
+    return RandomSearch(side_by_side=_together(task))
 
 
 def _autos(task: Task) -> Mechanism:
@@ -100,7 +104,7 @@ def _autos(task: Task) -> Mechanism:
 
 def _portfolio(task: Task) -> Tuner:
     configs = portfolio(task.table, task.others, TRAININGS)
-    return Tuner(FixedLength(side_by_side=1), Listed(tuple(configs)))
+    return Tuner(FixedLength(side_by_side=_together(task)), Listed(tuple(configs)))
 
 
 def _first_five(task: Task) -> Sequence[Config]:
@@ -121,7 +125,7 @@ def _ours() -> list[Entry]:
         entry(
             "auto", about="the default: robust, gp or random, by rule", method=_made(Auto()), mechanism=_autos
         ),
-        entry("random", about="random search", method=_one_by_one(), mechanism=_FLIP),
+        entry("random", about="random search", method=_random, mechanism=_FLIP),
         entry("sha", about="successive halving", method=_made(SHA())),
         entry("hyperband", about="Hyperband", method=_made(method_of("hyperband"))),
         entry("bohb", about="BOHB", method=_made(method_of("bohb"))),

@@ -52,10 +52,10 @@ class OptunaPruned(Method):
             started = search.start(1, sampler, Fixed())
             if not started:
                 break
-            self._train(search, started[0], study, ends)
+            self._train(search, started[0], study, ends, optuna.trial.TrialState.PRUNED)
         return search.best()
 
-    def _train(self, search: Search, trial: Trial, study: Any, ends: list[int]) -> None:
+    def _train(self, search: Search, trial: Trial, study: Any, ends: list[int], pruned: Any) -> None:
         asked = study.ask()
         for end in ends:
             search.train([trial], end)
@@ -71,7 +71,7 @@ class OptunaPruned(Method):
             search.finish([trial])
             study.tell(asked, trial.rank_value)
         else:
-            study.tell(asked, state=study.trials[0].state.__class__.PRUNED)
+            study.tell(asked, state=pruned)
 
     def _ends(self, rounds: int) -> list[int]:
         """At which rounds a trial is scored."""
