@@ -23,20 +23,18 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 
 def test_the_plan_of_sixteen_trainings_worked_by_hand() -> None:
     # 60 x 9 + 20 x 18 + 7 x 54 = 1278; 61 trials would need 61 x 9 + 21 x 18 + 7 x 54 = 1305 rounds.
-    found = plan(81, 1296)
+    found = plan(81, 1296, scores=1296)
     assert (found.sizes, found.ends, found.rounds) == ((60, 20, 7), (9, 27, 81), 1278)
-    assert found.scored == ((9,), (18, 27), (36, 45, 54, 63, 72, 81))
-    # Hyperband takes 121 + 49 + 21 + 10 + 1 scores; 60 + 20 x 2 + 7 x 6 = 142 are taken on the way.
-    assert found.race == 202 - 142
-    exact = plan(81, 1296, exact=True)
-    assert (exact.sizes, exact.scored, exact.race) == ((60, 20, 7), ((9,), (27,), (81,)), 0)
+    # A third of the scores for each stage, 432: 7 x 60, then 21 x 20; 7 at the end, the others for the race.
+    assert found.looks == (7, 21, 1)
+    assert found.race == 1296 - 7 * 60 - 21 * 20 - 7
 
 
-def test_fewer_scores_on_the_way_where_fewer_are_allowed() -> None:
-    # Every 18 rounds instead of every 9: 60 + 20 + 7 x 3 = 101.
-    assert plan(81, 1296, scores=110).scored == ((9,), (27,), (45, 63, 81))
-    assert plan(81, 1296, scores=110).race == 9
-    assert plan(81, 1296, scores=1).scored == ((9,), (27,), (81,))  # each rung must be scored once
+def test_every_rung_is_scored_once_where_no_more_are_allowed() -> None:
+    assert plan(81, 1296, scores=202).looks == (1, 3, 1)
+    assert plan(81, 1296, scores=202).race == 202 - 60 - 60 - 7
+    assert (plan(81, 1296).looks, plan(81, 1296).race) == ((1, 1, 1), 0)
+    assert plan(81, 1296, scores=1296, race=False).race == 0
 
 
 @given(st.integers(1, 300), st.integers(1, 40), st.integers(1, 50))
@@ -49,7 +47,8 @@ def test_a_plan_keeps_to_the_total_and_takes_no_more_trials_than_there_are(
     assert found.sizes[0] <= most
     assert found.ends[-1] == rounds
     assert list(found.ends) == sorted(set(found.ends))
-    assert [rounds[-1] for rounds in found.scored] == list(found.ends)
+    assert min(found.looks) >= 1
+    assert len(found.looks) == len(found.ends)
 
 
 def test_a_total_below_one_training_is_refused() -> None:
@@ -66,14 +65,11 @@ def _trial(number: int, scores: list[tuple[int, float]], error: float = math.nan
     return trial
 
 
-def test_worth_is_a_mean_in_which_a_quarter_of_the_rounds_halves_the_weight() -> None:
-    # At round 40 a score of round 30 is one half-life old: (0.6 + 0.3 / 2) / 1.5.
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6)]).scores) == pytest.approx(0.5)
-    # Scores of one round count alike: (0.3 / 2 + 0.6 + 0.9) / 2.5.
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6), (40, 0.9)]).scores) == pytest.approx(0.66)
-    assert worth(_trial(0, [(30, 0.3), (40, 0.6)], error=0.0).scores) == 0.6
-    assert worth(_trial(0, [(30, math.inf), (40, 0.6)]).scores) == 0.6
-    assert worth(_trial(0, [(40, math.inf)]).scores) == math.inf
+def test_worth_is_the_mean_of_the_scores_in_common() -> None:
+    trial = _trial(0, [(9, 0.9), (27, 0.3), (27, 0.6)])
+    assert worth(trial.scores, 2) == pytest.approx(0.45)
+    assert worth(trial.scores, 1) == worth(trial.scores, 0) == 0.6
+    assert worth(_trial(0, [(40, math.inf)]).scores, 1) == math.inf
 
 
 class _Asked:
@@ -105,10 +101,12 @@ def test_the_race_stops_when_it_is_decided() -> None:
     """One finalist is far ahead: eight scores tell, although clients differ by more than the finalists do."""
     asked = _Asked([0.1, 0.6], 1.0)
     finalists = [_trial(n, [(81, 0.5)]) for n in range(2)]
-    race(asked, finalists, 200)  # type: ignore[arg-type]
+    winner = race(asked, finalists, 200)  # type: ignore[arg-type]
+    assert winner is finalists[0]
     assert 7 <= len(asked.calls) <= 12
-    assert decided([trial.scores for trial in finalists])
-    assert worth(finalists[0].scores) < worth(finalists[1].scores)
+    seen = [trial.scores for trial in finalists]
+    assert decided(seen, len(asked.calls) + 1)
+    assert not decided(seen, 7)
 
 
 def test_nothing_is_raced_without_scores_or_rivals() -> None:
@@ -118,7 +116,13 @@ def test_nothing_is_raced_without_scores_or_rivals() -> None:
     assert asked.calls == []
 
 
-def _run(clients: int | None, **options: Any) -> tuple[fh.Result, list[tuple[str, int]]]:
+def _run(
+    clients: int | None,
+    privacy: fh.Privacy | None = None,
+    scores: int | None = 120,
+    again: bool = True,
+    race: bool = True,
+) -> tuple[fh.Result, list[tuple[str, int]]]:
     calls = []
 
     def note(event: Event) -> None:
@@ -128,36 +132,54 @@ def _run(clients: int | None, **options: Any) -> tuple[fh.Result, list[tuple[str
     result = fh.tune(
         ToyFederation(clients=6),
         SPACE,
-        fh.Robust(scores=120),
+        fh.Robust(scores, again, race),
         rounds=9,
         total=72,
         cohort=2,
-        evaluation=Evaluator(clients=clients, **options),
+        evaluation=Evaluator(clients=clients, privacy=privacy),
         callbacks=[note],
     )
     return result, calls
 
 
-def test_a_run_draws_in_batches_gathers_and_races() -> None:
-    # 28 x 1 + 10 x 2 + 4 x 6 = 72 rounds, and as many scores on the way: 48 of 120 are left for the race.
+def test_a_run_draws_in_batches_scores_again_and_races() -> None:
+    # 28 x 1 + 10 x 2 + 4 x 6 = 72 rounds. Of 120 scores a third, 40, is for each stage: 28 once, 10 four
+    # times, 4 once, and 120 - 28 - 40 - 4 = 48 for the race: 6 x 4 and 12 x 2, if it is not decided.
     result, calls = _run(2)
     assert calls[:12] == [("start", 5), ("evaluate", 5)] * 5 + [("start", 3), ("evaluate", 3)]
-    assert calls[12:14] == [("evaluate", 10)] * 2
-    assert calls[14:20] == [("evaluate", 4)] * 6
-    assert calls[20:]
-    assert set(calls[20:]) <= {("evaluate", 4), ("evaluate", 2)}
+    assert calls[12:17] == [("evaluate", 10)] * 4 + [("evaluate", 4)]
+    assert calls[17:]
+    assert set(calls[17:]) <= {("evaluate", 4), ("evaluate", 2)}
+    assert len(calls[17:]) <= 18
     assert (result.cost["rounds"], result.facts["robust"]["race"]) == (72, 48)
     assert list(result.facts["robust"]["sizes"]) == [28, 10, 4]
 
 
+def test_by_default_scores_cost_a_tenth_of_the_training() -> None:
+    """72 rounds of 2 clients each are 144 messages: 14 pay for 7 scores at 2 clients, so one a rung."""
+    result, _ = _run(2, scores=None)
+    assert list(result.facts["robust"]["looks"]) == [1, 1, 1]
+    table = toy_table(configs=60, rounds=27, clients=40)
+    found = replay(table, "robust", total=16 * 27, seed=0, evaluation=Evaluator(clients=1))
+    assert found.evaluations <= 0.1 * 16 * 27 * 10
+    assert found.evaluations > 0.5 * 0.1 * 16 * 27 * 10
+
+
+def test_parts_of_it_can_be_taken_away() -> None:
+    _, calls = _run(2, again=False)
+    assert calls[12:14] == [("evaluate", 10), ("evaluate", 4)]
+    _, calls = _run(2, race=False)
+    assert calls[12:] == [("evaluate", 10)] * 4 + [("evaluate", 4)]
+
+
 def test_exact_scores_are_taken_once_a_rung() -> None:
-    _, calls = _run(None)
+    _, calls = _run(None, scores=None)
     assert [call for call in calls if call[0] == "evaluate"][6:] == [("evaluate", 10), ("evaluate", 4)]
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "topk", "permute-and-flip"])
 def test_with_privacy_only_ends_of_rungs_are_scored(mechanism: str) -> None:
-    result, calls = _run(3, privacy=fh.Privacy(10.0, mechanism=mechanism))
+    result, calls = _run(3, fh.Privacy(10.0, mechanism=mechanism), scores=None)
     assert [call for call in calls if call[0] == "evaluate"][6:] == [("evaluate", 10), ("evaluate", 4)]
     assert result.facts["robust"]["race"] == 0
     assert result.facts["privacy"]["epsilon_spent"] <= 10.0 + 1e-9

@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
+from fedhpo.methods.auto import Case, choose
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.advise import (
@@ -22,6 +24,7 @@ from fedhpo.research.advise import (
 )
 from fedhpo.research.advise.advice import advice_of, enough_clients
 from fedhpo.research.advise.quality import biased_regret
+from fedhpo.research.advise.suitability import suitability
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.study import Study
 from fedhpo.testing.table import toy_table
@@ -139,15 +142,75 @@ def test_accuracy_is_error_upside_down():
 def test_clear_scores_and_noisy_ones_get_other_advice():
     whole = pilot_of_table(TABLE)
     clear = advice_of(whole, Evaluator(), 16)
-    assert (clear.noisy, clear.method, clear.standard_error) == (False, "hyperband", 0.0)
+    assert (clear.noisy, clear.method, clear.standard_error) == (False, "robust", 0.0)
+    assert "Any method will do" in clear.practices[0]
     hard = advice_of(whole, Evaluator(clients=1), 16)
-    assert (hard.noisy, hard.method) == (True, "random")
-    assert "Use a simple method" in hard.practices[0]
+    assert (hard.noisy, hard.method, hard.mechanism) == (True, "robust", None)
+    assert "Do not choose by one score" in hard.practices[0]
     assert f"Ask at least {hard.enough} validation clients; 1 are not enough" in hard.practices[1]
     hopeless = advice_of(whole, Evaluator(privacy=Privacy(epsilon=0.1)), 16, has_proxy=True)
     assert hopeless.method == "proxy"
     assert hopeless.epsilon == 0.1
     assert not hopeless.enough_available
+    assert (hopeless.mechanism, hopeless.accounting) == ("permute-and-flip", "rotation")
+
+
+def test_what_is_recommended_is_what_auto_takes():
+    whole = pilot_of_table(TABLE)
+    for evaluator in (Evaluator(), Evaluator(clients=1), Evaluator(privacy=Privacy(epsilon=50.0))):
+        advice = advice_of(whole, evaluator, 16, rounds=27)
+        epsilon = None if evaluator.privacy is None else evaluator.privacy.epsilon
+        case = Case(27, 16 * 27, 60, evaluator.count(60), epsilon, epsilon is not None, whole.config_spread)
+        assert (advice.method, advice.why) == (choose(case).method.name, choose(case).why)
+
+
+def _two(agree, configs=8):
+    """A pilot at 30 clients, and one elsewhere that orders configs alike, or in no way."""
+    generator = rng()
+    level = np.linspace(0.2, 0.6, configs)
+    there = level if agree else level[[3, 6, 1, 4, 7, 0, 5, 2]]
+    values = level[:, None] + generator.normal(0, 0.1, (configs, 30))
+    names = tuple(range(configs))
+    return replace(pilot(values), configs=names), replace(pilot(there[:, None] + [[0.0, 0.0]]), configs=names)
+
+
+def test_a_proxy_that_orders_configs_as_the_clients_do_is_suitable():
+    real, proxy = _two(agree=True)
+    found = suitability(real, proxy, rng())
+    assert found.suitable
+    assert (found.configs, found.clients) == (8, 10)
+    assert found.correlation > 0.9
+    assert found.lost < 0.1
+    assert "The proxy is suitable" in found.in_words()
+
+
+def test_a_proxy_that_orders_configs_otherwise_is_not():
+    real, proxy = _two(agree=False)
+    found = suitability(real, proxy, rng())
+    assert not found.suitable
+    assert found.chance > 0.2
+    assert "not shown" in found.in_words()
+    with pytest.raises(InputError, match="0 pilot configs in common"):
+        suitability(real, replace(proxy, configs=tuple(range(50, 58))), rng())
+
+
+def test_a_study_with_a_proxy_is_told_whether_it_is_suitable():
+    data = {"name": "digits", "clients": 12}
+    study = Study.from_dict(
+        {
+            "data": data,
+            "model": {"name": "linear"},
+            "space": {"client": {"lr": {"low": 0.0001, "high": 1.0, "log": True}}},
+            "evaluation": {"clients": 3},
+            "budget": {"rounds": 40, "cohort": 4},
+            "proxy": {"data": {**data, "clients": 6}},
+        }
+    )
+    advice = advise(study, workers=0)
+    assert advice.proxy is not None
+    assert advice.proxy.suitable  # the same data, dealt otherwise
+    assert advice.practices[3] == advice.proxy.in_words()
+    assert advice.to_dict()["proxy"]["suitable"] is True
 
 
 def test_heterogeneity_is_what_sizes_do_not_explain():
@@ -200,7 +263,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     TABLE.save("toy.table")
     assert main(["advise", "--table", "toy.table", "--clients", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["asked_clients"], told["method"], len(told["practices"])) == (2, "random", 4)
+    assert (told["asked_clients"], told["method"], len(told["practices"])) == (2, "robust", 4)
     assert main(["advise", "--table", "toy.table", "--epsilon", "5"]) == 0
     printed = capsys.readouterr().out
     assert "from 60 of 60 clients, epsilon 5 over 16" in printed

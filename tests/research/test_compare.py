@@ -207,10 +207,12 @@ def test_every_setting_of_an_evaluation_can_be_given():
 
     study = load_table("mnist").study
     asked = ["--clients", "5", "--no-paired", "--bias", "1.5", "--epsilon", "10", "--mechanism", "topk"]
+    asked += ["--evaluations", "40", "--minimum", "0.8", "--accounting", "basic"]
     found = adjusted(study, parser().parse_args(["compare", "--table", "mnist", *asked])).evaluator
     assert (found.clients, found.paired, found.bias, found.average) == (5, False, 1.5, "last")
     assert found.privacy is not None
     assert (found.privacy.epsilon, found.privacy.mechanism) == (10.0, "topk")
+    assert (found.privacy.evaluations, found.privacy.minimum, found.privacy.accounting) == (40, 0.8, "basic")
     recent = adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--average", "recent"]))
     assert (recent.evaluator.average, recent.evaluator.paired) == ("recent", study.evaluator.paired)
     with pytest.raises(InputError, match="mechanism"):

@@ -45,10 +45,12 @@ def test_the_highest_rung_with_enough_scores_counts() -> None:
     assert highest_rung(top, 3) == []
 
 
-def test_a_trial_counts_once_in_a_rung_with_its_latest_score() -> None:
+def test_a_trial_counts_once_in_a_rung_with_the_mean_of_its_scores() -> None:
     first, again = observed(0, CONFIGS[0], 1.0), observed(0, CONFIGS[0], 2.0)
     other = observed(1, CONFIGS[1], 3.0)
-    assert highest_rung([first, other, again], 2) == [again, other]
+    mean, single = highest_rung([first, other, again], 2)
+    assert (mean.trial, mean.score.rank_value, mean.score.clients) == (0, 1.5, 2 * first.score.clients)
+    assert single == other
     assert highest_rung([first, again], 2) == []
 
 

@@ -113,6 +113,9 @@ def parser() -> argparse.ArgumentParser:
     _add_compare(
         command("compare", "Compare methods over several seeds, live or on a table, on one HTML page.")
     )
+    _add_bench(
+        command("bench", "Compare methods on tables under every kind of noise; called again, it goes on.")
+    )
     advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
     _add_noise(advise)
 
@@ -179,6 +182,14 @@ def _add_noise(one: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--epsilon", type=_epsilon, metavar="E", help="privacy budget of all scores together")
     one.add_argument("--mechanism", metavar="NAME", help="how scores or choices are made private")
+    one.add_argument("--accounting", metavar="NAME", help="how private releases are added up")
+    one.add_argument("--delta", type=_epsilon, metavar="D", help="for accounting pld")
+    one.add_argument(
+        "--evaluations", type=_positive, metavar="M", help="private releases to plan for (default: counted)"
+    )
+    one.add_argument(
+        "--minimum", type=_clients, metavar="N", help="replies without which nothing private is released"
+    )
     one.add_argument(
         "--paired",
         action=argparse.BooleanOptionalAction,
@@ -202,6 +213,29 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
     _add_output(compare, "FILE", help="the page (default: compare-NAME.html)")
     compare.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
     compare.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_bench(bench: argparse.ArgumentParser) -> None:
+    bench.add_argument("--suite", default="quick", help="quick, full or smoke (default: quick)")
+    bench.add_argument(
+        "-m", "--method", action="append", metavar="NAME", help="may be given again (default: all)"
+    )
+    bench.add_argument(
+        "--table",
+        action="append",
+        metavar="TABLE",
+        help="name or file; may be given again (default: shipped)",
+    )
+    bench.add_argument(
+        "--reference", metavar="NAME", default="auto", help="what others are compared with (default: auto)"
+    )
+    bench.add_argument("--seeds", type=_positive, metavar="N", help="(default: the suite's)")
+    _add_output(bench, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
+    bench.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
+    bench.add_argument(
+        "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+    )
+    bench.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     quality = advice.quality
     privacy = "" if advice.epsilon is None else f", epsilon {advice.epsilon:g} over {advice.evaluations}"
+    private = f"mechanism {advice.mechanism}, accounting {advice.accounting}"
     rows = [
         ("seen in", advice.source),
         ("a score", f"from {advice.asked_clients} of {advice.validation_clients} clients{privacy}"),
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         (f"best of {advice.configs} first", f"with probability {quality.best_first:.2f}"),
         ("as good as the best", f"with probability {quality.near:.2f} (wanted: {WANTED:g})"),
         ("expected regret", f"{quality.regret:.4f}"),
-        ("recommended", advice.method),
+        ("recommended", advice.method if advice.mechanism is None else f"{advice.method}, {private}"),
     ]
     width = max(len(name) for name, _ in rows)
     print("\n".join(f"{name:<{width}}  {words}" for name, words in rows))

@@ -83,7 +83,7 @@ def adjusted(study: Study, options: argparse.Namespace) -> Study:
     for name in ("clients", "paired", "average", "bias"):
         if getattr(options, name) is not None:
             evaluation[name] = getattr(options, name)
-    for name in ("epsilon", "mechanism"):
+    for name in ("epsilon", "mechanism", "accounting", "delta", "evaluations", "minimum"):
         if getattr(options, name) is not None:
             evaluation["privacy"] = {**evaluation.get("privacy", {}), name: getattr(options, name)}
     return Study.from_dict({**given, "evaluation": evaluation}, text=study.text, path=study.path)

@@ -98,10 +98,7 @@ lr = { low = 1e-3, high = 1.0, log = true, default = 0.1 }
 momentum = { low = 0.0, high = 0.9, default = 0.0 }
 [space.server]
 lr = { low = 0.5, high = 2.0, log = true, default = 1.0 }
-[method]
-name = "fedex"
-trials = 3
-[budget]
+[budget]                   # what tunes is chosen by rule, since there is no [method]
 rounds = 10                # of one final training
 total = 20                 # over all trials
 cohort = 2                 # clients in a round

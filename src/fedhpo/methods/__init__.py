@@ -1,5 +1,6 @@
 """Methods: the presets that users know by name."""
 
+from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedhyper import FedHyper
 from fedhpo.methods.fedpop.exchange import Exchange
@@ -20,6 +21,7 @@ __all__ = [
     "METHODS",
     "SHA",
     "TPE",
+    "Auto",
     "Exchange",
     "FLoRA",
     "FedEx",

@@ -11,6 +11,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.objects import call_own
 from fedhpo.core.registry import Registry
 from fedhpo.core.settings import shown
+from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
 from fedhpo.methods.fedhyper import FedHyper, HyperGradient
@@ -28,6 +29,7 @@ from fedhpo.protocol.method import Method
 METHODS: Mapping[str, type[Method]] = {
     method.name: method
     for method in (
+        Auto,
         RandomSearch,
         GridSearch,
         SHA,
@@ -89,9 +91,9 @@ def settings_class(registry: Registry[type[Any]], name: Any, key: str = "") -> t
 
 
 def method_of(method: str | Method | Tuner | None) -> Method | Tuner:
-    """The method meant by a name or None (successive halving); a method itself stays as it is."""
+    """The method meant by a name or None (`auto`); a method itself stays as it is."""
     if method is None:
-        return SHA()
+        return Auto()
     if isinstance(method, str):
         made: Method = call_own(settings_class(methods, method), {}, f"method = {method!r}")
         return made

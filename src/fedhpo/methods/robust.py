@@ -1,17 +1,19 @@
 """Robust halving: successive halving made for scores of few clients.
 
-A score of one client says little, so scores are gathered on the way, and the last choice has most of them:
+A score of one client says little, but it costs that client one message, where a round of training costs one
+for each client of the cohort. So what a tenth of the training costs is spent on scores, a third of them in
+each stage:
 
 1. Draw n configs in six batches, as BOHB draws them; train each batch for a ninth of the rounds and score it
    before the next is drawn. n is the largest number that the total pays for.
-2. Train the better third until a third of the rounds, the better third of these to the end. On the way score
-   the trials of a rung every ninth of the rounds, all of them at the same clients. What a trial is worth is
-   the mean of all its scores, recent ones counting more.
-3. Race the finalists: score all of them again, at fresh clients, the same for all; drop the worse half; go on
-   with the others, until one is left or the leader is clearly ahead (Karnin et al., 2013).
+2. Score all of them again and again, each time all at the same clients, and train the better third until a
+   third of the rounds. Score these again and again, and train the better third of them to the end. Trials
+   are compared by the means of the scores that they have in common.
+3. Race the finalists: score all of them again, drop the worse half; go on with the others, until one is left
+   or the leader is clearly ahead (Karnin et al., 2013).
 
-This takes at most as many scores as Hyperband would take, or one per trial and rung if that is more. Where
-scores are exact, because all clients are asked, one a rung is enough, and there is no race.
+Where scores are exact, because all clients are asked, one a rung is enough, and there is no race. Where they
+are private, every further score makes all of them noisier: there are as many as are worth it.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import BOHB
 from fedhpo.schedules.halving import cost_of
-from fedhpo.schedules.hyperband import Hyperband, first_rung
+from fedhpo.schedules.hyperband import first_rung
 from fedhpo.search.paired import comparable_scores
 
 if TYPE_CHECKING:
+    from fedhpo.privacy.privacy import Privacy
     from fedhpo.protocol.objective import Score
     from fedhpo.protocol.policy import ClientPolicy
     from fedhpo.protocol.sampler import Sampler
@@ -40,21 +43,23 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 _RATE = 3
-#: A score counts half as much as one that is so much of the rounds so far younger.
-_HALF_LIFE = 0.25
-#: The race is decided when the leader is so many standard errors ahead of all others, after so many scores.
-_CLEAR, _LEAST = 3.0, 8
 #: Configs are drawn in so many batches: each knows the scores of those before.
 _BATCHES = 6
+#: Scores may cost so much of what training costs, in messages of clients.
+_SHARE = 0.1
+#: How much clients' scores of one config differ, for want of a measurement.
+_SPREAD = 0.2
+#: The race is decided when the leader is so many standard errors ahead of all others, after so many scores.
+_CLEAR, _LEAST = 3.0, 8
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Trials of each rung, rounds at which it ends and at which it is scored, scores left for the race."""
+    """Trials of each rung, the round at which it ends, how often it is scored there; scores for the race."""
 
     sizes: tuple[int, ...]
     ends: tuple[int, ...]
-    scored: tuple[tuple[int, ...], ...]
+    looks: tuple[int, ...]
     race: int
 
     @property
@@ -63,63 +68,41 @@ class Plan:
         return cost_of(list(self.ends), list(self.sizes))
 
 
-def plan(
-    rounds: int, total: int, most: int | None = None, scores: int | None = None, exact: bool = False
-) -> Plan:
-    """The rungs for a total, with at most `most` trials, and at most `scores` scores (Hyperband's number).
+def plan(rounds: int, total: int, most: int | None = None, scores: int = 0, race: bool = True) -> Plan:
+    """The rungs for a total, with at most `most` trials, and at most `scores` scores, or one a rung.
 
+    >>> plan(81, 1296, scores=1296)
+    Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(7, 21, 1), race=449)
     >>> plan(81, 1296)
-    Plan(sizes=(60, 20, 7), ends=(9, 27, 81), scored=((9,), (18, 27), (36, 45, 54, 63, 72, 81)), race=60)
-    >>> plan(81, 1296, exact=True).scored
-    ((9,), (27,), (81,))
+    Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(1, 1, 1), race=0)
     """
     if total < rounds:
         raise InputError(f"a total of {total} rounds does not pay for one training of {rounds}")
-    step = max(1, round(rounds / _RATE**2))
-    ends = tuple(sorted({step, max(step, round(rounds / _RATE)), rounds}))
+    ends = sorted({max(1, round(rounds / _RATE**2)), max(1, round(rounds / _RATE)), rounds})
     trials = next(
-        n
-        for n in range(min(total, most or total), 0, -1)
-        if cost_of(list(ends), _sizes(n, len(ends))) <= total
+        n for n in range(min(total, most or total), 0, -1) if cost_of(ends, _sizes(n, len(ends))) <= total
     )
     sizes = _sizes(trials, len(ends))
-    allowed = _hyperbands_scores(rounds, total) if scores is None else scores
-    every = rounds if exact else step
-    scored = _scored(ends, every)
-    while _count(sizes, scored) > max(allowed, sum(sizes)):  # fewer on the way
-        every += step
-        scored = _scored(ends, every)
-    race = 0 if exact else max(0, allowed - _count(sizes, scored))
-    return Plan(tuple(sizes), ends, scored, race)
+    looks = [max(1, scores // (len(ends) * size)) for size in sizes[:-1]] + [1]
+    left = scores - sum(size * times for size, times in zip(sizes, looks, strict=True))
+    return Plan(tuple(sizes), tuple(ends), tuple(looks), max(0, left) if race else 0)
 
 
 def _sizes(trials: int, rungs: int) -> list[int]:
     return [-(-trials // _RATE**rung) for rung in range(rungs)]
 
 
-def _scored(ends: Sequence[int], every: int) -> tuple[tuple[int, ...], ...]:
-    """Every so many rounds, and at the end of each rung."""
-    begins = (0, *ends[:-1])
-    return tuple(
-        tuple(sorted({*range(begin + every, end, every), end}))
-        for begin, end in zip(begins, ends, strict=True)
-    )
-
-
-def _count(sizes: Sequence[int], scored: Sequence[Sequence[int]]) -> int:
-    return sum(size * len(rounds) for size, rounds in zip(sizes, scored, strict=True))
-
-
-def _hyperbands_scores(rounds: int, total: int) -> int:
-    """How many scores Hyperband takes of a total."""
-    return sum(sum(bracket.sizes) for bracket in Hyperband().paid(rounds, total))
-
-
 @dataclass(frozen=True)
 class RobustHalving:
-    """The schedule; see the module's docstring. `scores` limits how many scores are taken."""
+    """The schedule; see the module's docstring.
+
+    `scores` limits how many scores are taken, by default to what a tenth of the training costs in messages.
+    `again = False` scores each rung once, `race = False` leaves out the race: to see what they are worth.
+    """
 
     scores: int | None = None
+    again: bool = True
+    race: bool = True
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -127,27 +110,29 @@ class RobustHalving:
             raise InputError(f"scores must be at least 1, not {self.scores}")
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
-        """Rung by rung: keep the better third, train, gather scores; then race the finalists."""
-        planned = self._plan(search, sampler)
+        """Rung by rung: train, score again and again, keep the better third; then race the finalists."""
+        planned = self._plan(search, sampler, self._allowed(search))
         search.facts["robust"] = asdict(planned)
         trials, end = planned.sizes[0], planned.ends[0]
         rung = first_rung(search, trials, end, math.ceil(trials / _BATCHES), sampler, policy)
-        for size, scored in zip(planned.sizes[1:], planned.scored[1:], strict=True):
-            kept = best_first(search, rung, size)
+        together = _scored(search, rung, planned.looks[0] - 1)
+        for size, end, looks in zip(planned.sizes[1:], planned.ends[1:], planned.looks[1:], strict=True):
+            kept = best_first(search, rung, together, size)
             search.eliminate([trial for trial in rung if trial not in kept])
             rung = kept
-            for round in scored:
-                search.train(rung, round)
-                search.evaluate(rung)
-        race(search, rung, planned.race)
-        search.finish(rung, lambda rivals: best_first(search, rivals, 1)[0])
+            search.train(rung, end)
+            together = _scored(search, rung, looks)
+        winner = race(search, rung, planned.race)
+        search.finish(rung, lambda rivals: winner)
         return search.best()
 
-    def _plan(self, search: Search, sampler: Sampler) -> Plan:
-        # A private release is noisier the more of them there are: then only the ends of rungs are scored.
-        exact = search.evaluator.clients is None or search.evaluator.privacy is not None
+    def _plan(self, search: Search, sampler: Sampler, scores: int = 0) -> Plan:
         most = search.distinct(search.total, sampler)
-        return plan(search.rounds, search.total, most, self.scores, exact)
+        found = plan(search.rounds, search.total, most, scores, self.race)
+        return found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race)
+
+    def _allowed(self, search: Search) -> int:
+        return worth_taking(search) if self.scores is None else self.scores
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What the rungs spend together."""
@@ -162,77 +147,106 @@ class RobustHalving:
         return {"name": "robust", **asdict(self)}
 
 
-def race(search: Search, finalists: Sequence[Trial], scores: int) -> None:
+def worth_taking(search: Search) -> int:
+    """How many scores a search should take: 0 where more than one a rung would be of no use."""
+    evaluator, clients = search.evaluator, len(search.session.validation_clients)
+    asked, privacy = evaluator.count(clients), evaluator.privacy
+    paid = int(_SHARE * search.total * search.cohort / asked)
+    if privacy is not None:
+        return min(paid, private_scores(privacy, clients, asked))
+    return 0 if asked == clients else paid
+
+
+def private_scores(privacy: Privacy, clients: int, asked: int) -> int:
+    """How many private scores make their means most precise; 0 where one a rung is too many already.
+
+    Where clients take turns, M scores of `asked` clients each have noise of scale M / (epsilon N), besides
+    the spread of the clients themselves. The variance of a mean is, up to a factor,
+    s^2 / (asked M) + 2 M / (epsilon N)^2. It is least at M = s epsilon N / sqrt(2 asked).
+
+    >>> from fedhpo.privacy.privacy import Privacy
+    >>> private_scores(Privacy(100.0), 100, 1), private_scores(Privacy(10.0), 100, 10)
+    (1414, 44)
+    """
+    if not (privacy.releases_values and privacy.rotates):
+        return 0
+    return int(_SPREAD * privacy.epsilon * clients / math.sqrt(2 * asked))
+
+
+def _scored(search: Search, rung: Sequence[Trial], times: int) -> int:
+    """Score the trials so often, all at the same clients each time; so many of their scores are in common."""
+    for _ in range(times):
+        search.evaluate(rung)
+    return times
+
+
+def race(search: Search, finalists: Sequence[Trial], scores: int) -> Trial | None:
     """Score finalists again, and the better half of them again, until one is left (Karnin et al., 2013).
 
-    Each halving has the same part of the scores. The race ends early when the leader is clearly ahead.
+    Each halving has the same part of the scores. The race ends early when the leader is clearly ahead. The
+    winner comes back; None where all failed.
     """
     rung = [trial for trial in finalists if not trial.failed]
+    together = 1  # they were scored when they reached the end
+    if not scores:
+        rung = best_first(search, rung, together, 1)
     halvings = max(1, math.ceil(math.log2(max(2, len(rung)))))
     while len(rung) > 1:
         for _ in range(scores // (halvings * len(rung))):
-            search.evaluate(rung)
-            if decided(comparable_scores(rung, search.objective)):
-                return
-        rung = best_first(search, rung, math.ceil(len(rung) / 2))
+            together += _scored(search, rung, 1)
+            if decided(comparable_scores(rung, search.objective), together):
+                return best_first(search, rung, together, 1)[0]
+        rung = best_first(search, rung, together, math.ceil(len(rung) / 2))
+    return rung[0] if rung else None
 
 
-def decided(rung: Sequence[Sequence[Score]]) -> bool:
-    """Whether the leader is clearly ahead of every other, by scores at the same clients and rounds.
+def decided(rung: Sequence[Sequence[Score]], together: int) -> bool:
+    """Whether the leader is clearly ahead of every other, by the last scores, at the same clients.
 
     Each trial comes with its scores, oldest first.
     """
-    last = min(len(scores) for scores in rung)
-    seen = np.array([[score.rank_value for score in scores[-last:]] for scores in rung])
-    seen = seen[:, [score.round == rung[0][-1].round for score in rung[0][-last:]]]
-    if seen.shape[1] < _LEAST or not np.isfinite(seen).all():
+    if together < _LEAST or min(len(scores) for scores in rung) < together:
+        return False
+    seen = np.array([[score.rank_value for score in scores[-together:]] for scores in rung])
+    if not np.isfinite(seen).all():
         return False
     leader = int(seen.mean(axis=1).argmin())
     ahead = np.delete(seen, leader, axis=0) - seen[leader]
-    errors = ahead.std(axis=1, ddof=1) / math.sqrt(seen.shape[1])
+    errors = ahead.std(axis=1, ddof=1) / math.sqrt(together)
     return bool((ahead.mean(axis=1) > _CLEAR * errors).all())
 
 
-def best_first(search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
-    """The best `count` trials by all of their scores; by a private choice where scores are not released."""
+def best_first(search: Search, rung: Sequence[Trial], together: int, count: int) -> list[Trial]:
+    """The best `count` trials by the scores in common; by a private choice where none are released."""
     privacy = search.evaluator.privacy
     if privacy is not None and not privacy.releases_values:
         return search.choose(rung, count)
     able = [trial for trial in rung if not trial.failed and trial.scores]
     scores = comparable_scores(able, search.objective)
-    worths = {trial: worth(own) for trial, own in zip(able, scores, strict=True)}
+    worths = {trial: worth(own, together) for trial, own in zip(able, scores, strict=True)}
     return sorted(rung, key=lambda trial: (worths.get(trial, math.inf), trial.number))[:count]
 
 
-def worth(scores: Sequence[Score]) -> float:
-    """The mean of a trial's scores, less being better; the latest alone where it is exact.
-
-    A score of a quarter of the rounds ago counts half. Trials of a rung have scores of the same rounds, most
-    of them of the same clients, so what early rounds and odd clients do to the mean they do to all of them.
-    """
-    latest = scores[-1]
-    if latest.standard_error == 0:
-        return latest.rank_value
-    known = [score for score in scores if math.isfinite(score.rank_value)]
-    if not known:
-        return math.inf
-    ages = np.array([latest.round - score.round for score in known])
-    weights = 0.5 ** (ages / (_HALF_LIFE * latest.round))
-    return float(np.average([score.rank_value for score in known], weights=weights))
+def worth(scores: Sequence[Score], together: int) -> float:
+    """The mean of a trial's last scores, those that others have too; the latest one where there are none."""
+    return float(np.mean([score.rank_value for score in scores[-max(1, together) :]]))
 
 
 @dataclass(frozen=True)
 class Robust(Preset):
-    """Halving made for scores of few clients: scores gathered on the way, and finalists that race.
+    """Halving made for scores of few clients: rungs are scored again and again, and finalists race.
 
-    At most `scores` scores are taken, by default as many as Hyperband would take. With privacy only the ends
-    of rungs are scored, and there is no race.
+    At most `scores` scores are taken, by default what a tenth of the training costs in messages of clients.
+    `again = False` scores each rung once, `race = False` leaves out the race.
     """
 
     scores: int | None = None
+    again: bool = True
+    race: bool = True
 
     name: ClassVar[str] = "robust"
+    number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
         """BOHB's model of the scores, under the schedule."""
-        return Tuner(RobustHalving(self.scores), BOHB())
+        return Tuner(RobustHalving(self.scores, self.again, self.race), BOHB())

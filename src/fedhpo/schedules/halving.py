@@ -118,8 +118,12 @@ class Halving:
                 kept = search.choose(rung, survivors)
                 search.eliminate([trial for trial in rung if trial not in kept])
                 rung = kept
-        search.finish(rung)
-        return search.best(rung)
+        return self.decide(search, rung)
+
+    def decide(self, search: Search, finalists: list[Trial]) -> Trial:
+        """The best of those that trained to the end."""
+        search.finish(finalists)
+        return search.best(finalists)
 
     def plan(self, rounds: int, total: int, most: int | None = None) -> tuple[list[int], list[int]]:
         """Sizes of the rungs and the rounds at which they end, with at most `most` trials.

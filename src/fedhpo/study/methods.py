@@ -9,8 +9,8 @@ from fedhpo.aggregation.server import optimisers
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.core.registry import Registry
+from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedpop.exchange import Exchange
-from fedhpo.methods.presets import SHA
 from fedhpo.methods.registry import methods, parts, settings_class
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.method import Method
@@ -21,7 +21,7 @@ TUNER_KEYS = (*parts, "exchange")
 
 
 def method_in(values: Mapping[str, Any], where: str = "method") -> Method | Tuner:
-    """The method that a section describes; successive halving if it names none.
+    """The method that a section describes; `auto` if it names none.
 
     >>> method_in({"name": "tpe", "gamma": 0.2})
     TPE(trials=None, side_by_side=1, startup=None, gamma=0.2, multivariate=True)
@@ -31,7 +31,7 @@ def method_in(values: Mapping[str, Any], where: str = "method") -> Method | Tune
     """
     if is_composed(values):
         return _tuner({key: value for key, value in values.items() if key != "name"}, where)
-    made: Method = _made(methods, {"name": SHA.name, **values}, where)
+    made: Method = _made(methods, {"name": Auto.name, **values}, where)
     return made
 
 

@@ -71,7 +71,8 @@ def page() -> str:
         *_section(whole, "space"),
         _space(),
         "## `[method]`",
-        "`name` and the method's settings; successive halving (`sha`) if the section is left out.",
+        "`name` and the method's settings; [`auto`](methods/auto.md), which chooses by rule, if the section "
+        "is left out.",
         'A name of your own, `"package.module:Name"`, or one that an installed package brings by an entry '
         "point, is a dataclass that inherits from `fedhpo.Method`: its fields are the section's keys. See "
         "[your own](your-own.md).",

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from fedhpo.aggregation.server import optimisers
 from fedhpo.core.registry import Registry
 from fedhpo.data import datasets
+from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.registry import methods, parts
 from fedhpo.methods.tuner import Tuner
@@ -43,7 +44,7 @@ def schema() -> dict[str, Any]:
         name.pop("type")
         name["anyOf"] = _any_of(names)
     found["properties"]["method"] = {
-        "description": "the method and its settings; SHA if left out",
+        "description": "the method and its settings; auto if left out",
         "anyOf": [*_named(methods), _tuner()],
     }
     return found
@@ -68,8 +69,8 @@ def _named(registry: Registry[type[Any]]) -> list[dict[str, Any]]:
 def _table(name: str, section: type[BaseModel]) -> dict[str, Any]:
     one = section.model_json_schema()
     one["properties"] = {"name": {"const": name}, **one.get("properties", {})}
-    # Without a name the method is SHA, so the others need theirs.
-    return one if name == "sha" else {**one, "required": ["name", *one.get("required", [])]}
+    # Without a name the method is auto, so the others need theirs.
+    return one if name == Auto.name else {**one, "required": ["name", *one.get("required", [])]}
 
 
 def _tuner() -> dict[str, Any]:

@@ -189,5 +189,5 @@ class StudyFile(Section):
     flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())
     evaluation: EvaluationSection = Field(default_factory=lambda: EvaluationSection())
-    method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; SHA if left out")
+    method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; auto if left out")
     proxy: Proxy | None = Field(None, description="`[proxy]`")

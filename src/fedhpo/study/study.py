@@ -54,7 +54,7 @@ class Study:
     ...     "budget": {"rounds": 10},
     ... })
     >>> study.method, study.space.names
-    (SHA(trials=None, rate=3, eliminations=None, finalists=3), ('client.lr',))
+    (Auto(), ('client.lr',))
     """
 
     given: Mapping[str, Any]

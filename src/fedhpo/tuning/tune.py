@@ -80,7 +80,7 @@ def tune(
         What may be tuned. Trial 0 is the user's own config: the space's defaults and fixed values.
     method
         A name ("sha", "tpe", ..., or your own "package.module:Name"), or a method with its settings;
-        successive halving by default.
+        `auto` by default, which chooses by rule and says why.
     rounds
         The length of one full training.
     total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import connection
@@ -246,11 +246,28 @@ def map_in_processes(
 
     An exception of the function is raised here. So is a `FedhpoError` if workers die.
     """
+    ended = dict(_ended(function, items, workers, together))
+    return [value for ticket in sorted(ended) for value in ended[ticket]]
+
+
+def imap_in_processes(
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int, together: int = 4
+) -> Iterator[list[Value]]:
+    """The same, `together` values at a time, as soon as they are there, in any order."""
+    for _, values in _ended(function, items, workers, together):
+        yield values
+
+
+def _ended(
+    function: Callable[[Item], Value], items: Sequence[Item], workers: int, together: int
+) -> Iterator[tuple[int, list[Value]]]:
+    """The place of each chunk of items, and its values."""
     chunks = [items[i : i + together] for i in range(0, len(items), together)]
+    if not chunks:
+        return
     pool: Processes[Sequence[Item]] = Processes(min(workers, len(chunks)), _mapper, pickled(function))
-    found: dict[int, list[Value]] = {}
     try:
-        tickets = [pool.submit(chunk) for chunk in chunks]
+        places = {pool.submit(chunk): place for place, chunk in enumerate(chunks)}
         for _ in chunks:
             done = pool.next()
             assert done is not None  # it waits as long as it takes
@@ -258,10 +275,9 @@ def map_in_processes(
                 raise FedhpoError(done.failure)
             if isinstance(done.value, Exception):
                 raise done.value
-            found[done.ticket] = done.value
+            yield places[done.ticket], done.value
     finally:
         pool.close()
-    return [value for ticket in tickets for value in found[ticket]]
 
 
 def _mapper(function: Callable[[Item], Value]) -> Handler[Sequence[Item]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
+from fedhpo.methods.auto import RUNGS, SPREAD, Case, choose
 from fedhpo.research.advise.pilot import Pilot, pilot_of_table, run_pilot
 from fedhpo.research.advise.quality import (
     TOLERANCE,
@@ -18,6 +19,7 @@ from fedhpo.research.advise.quality import (
     predict,
     standard_error,
 )
+from fedhpo.research.advise.suitability import Suitability, suitability
 from fedhpo.search.evaluator import Evaluator
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 #: So often what is chosen must be as good as the best for noise to count as low.
 WANTED = 0.9
+_PROXY = (
+    "Search on the proxy data, and train what is found once at the clients. Their own scores, with this "
+    "privacy, say too little to choose by."
+)
 #: More clients than these are not looked for.
 _MOST = 1_000_000
 
@@ -48,12 +54,17 @@ class Advice:
     enough_available: bool
     biased_regret: float
     noisy: bool
+    #: What `auto` would take, or "proxy"; the mechanism and the accounting to go with it, under privacy.
     method: str
+    why: str
+    mechanism: str | None = None
+    accounting: str | None = None
+    proxy: Suitability | None = None
     practices: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, JSON-able."""
-        return asdict(self)
+        return {**asdict(self), "proxy": None if self.proxy is None else self.proxy.to_dict()}
 
 
 def advise(study: Study, *, table: CurveTable | None = None, workers: int | None = None) -> Advice:
@@ -77,7 +88,17 @@ def advise(study: Study, *, table: CurveTable | None = None, workers: int | None
         evaluations=planned,
         seed=study.file.seed,
         has_proxy=study.file.proxy is not None,
+        rounds=budget.rounds,
+        proxy=None if table is not None else _suitability(study, pilot, workers),
     )
+
+
+def _suitability(study: Study, pilot: Pilot, workers: int | None) -> Suitability | None:
+    """What a pilot on the study's proxy data says, if it has some."""
+    if study.proxy_study is None:
+        return None
+    there = run_pilot(study.proxy_study, rounds=pilot.round, workers=workers)
+    return suitability(pilot, there, stream(study.file.seed, "proxy"))
 
 
 def advice_of(
@@ -88,8 +109,10 @@ def advice_of(
     evaluations: int | None = None,
     seed: int = 0,
     has_proxy: bool = False,
+    rounds: int = RUNGS,
+    proxy: Suitability | None = None,
 ) -> Advice:
-    """What a pilot says of choosing the best of `configs` configs under an evaluator."""
+    """What a pilot says of choosing the best of `configs` configs, of `rounds` each, under an evaluator."""
     privacy = evaluator.privacy
     epsilon = None if privacy is None else privacy.epsilon
     noise = Noise(
@@ -103,7 +126,18 @@ def advice_of(
     quality = predict(pilot, noise, configs, stream(seed, "advise"))
     enough, available = enough_clients(pilot, noise, configs, seed)
     noisy = quality.near < WANTED
-    proxy = noisy and not available
+    case = Case(
+        rounds,
+        configs * rounds,
+        noise.population,
+        noise.clients,
+        epsilon,
+        rotates=epsilon is not None,
+        spread=pilot.config_spread or SPREAD,
+    )
+    taken = choose(case)
+    hopeless = taken.method.name == "random" and not available
+    by_proxy = hopeless and has_proxy and (proxy is None or proxy.suitable)
     advice = Advice(
         pilot.source,
         pilot.clients,
@@ -119,7 +153,11 @@ def advice_of(
         available,
         biased_regret(pilot),
         noisy,
-        "proxy" if proxy and has_proxy else "random" if noisy else "hyperband",
+        "proxy" if by_proxy else taken.method.name,
+        _PROXY if by_proxy else taken.why,
+        taken.mechanism,
+        None if epsilon is None else "rotation",
+        proxy,
     )
     advice.practices.extend(_practices(advice, has_proxy))
     return advice
@@ -129,16 +167,17 @@ def _practices(advice: Advice, has_proxy: bool) -> list[str]:
     """The paper's four best practices, with this study's numbers."""
     q = advice.quality
     chance = (
-        f"the config ranked first is within {TOLERANCE:g} of the best of {advice.configs} with probability"
+        f"the config ranked first by one score each is within {TOLERANCE:g} of the best of {advice.configs} "
+        f"with probability {q.near:.2f}"
     )
     if advice.noisy:
-        simple = (
-            f"Use a simple method: {chance} {q.near:.2f}, below {WANTED:g}. Early stopping and models of the "
-            "space would take many decisions on such scores; random search takes one."
-        )
+        simple = f"Do not choose by one score: {chance}, below {WANTED:g}. {advice.why}"
     else:
-        simple = (
-            f"Any method will do: {chance} {q.near:.2f}. Hyperband and BOHB save rounds by stopping early."
+        simple = f"Any method will do: {chance}. {advice.why}"
+    if advice.mechanism is not None:
+        simple += (
+            f" Set privacy.mechanism = {advice.mechanism!r} and privacy.accounting = {advice.accounting!r}: "
+            "clients take turns, and each is charged only for the scores that it takes part in."
         )
     if advice.enough is None:
         sample = (
@@ -162,8 +201,10 @@ def _practices(advice: Advice, has_proxy: bool) -> list[str]:
             "Biased participation matters little here: even at bias 3 it costs "
             f"{advice.biased_regret:.3f}. Clients' spread: {advice.spread:.3f}."
         )
-    if not advice.noisy:
+    if not advice.noisy and advice.proxy is None:
         proxy = "Proxy data is not needed: the clients' own scores are clear enough."
+    elif advice.proxy is not None:
+        proxy = advice.proxy.in_words()
     elif has_proxy:
         proxy = "The study has proxy data: a search there sees no noise, and one config reaches the clients."
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ class Pilot:
     objective: Objective
     round: int
     source: str
+    #: Which configs these are: their numbers in the space's fixed list, see `table_configs`.
+    configs: tuple[int, ...] = ()
 
     @property
     def clients(self) -> int:
@@ -71,6 +74,18 @@ class Pilot:
         between = np.median(self.values.var(axis=1, ddof=1))
         return float(np.clip(1 - within / between, 0, 1)) if between > 0 else 0.0
 
+    @property
+    def config_spread(self) -> float:
+        """Standard deviation between the true scores of configs."""
+        return float(self.means.std(ddof=1)) if len(self.means) > 1 else 0.0
+
+    def of(self, configs: Sequence[int], clients: Ints | None = None) -> Pilot:
+        """The same with these configs, by their numbers, and these clients, by their places, only."""
+        rows = [self.configs.index(config) for config in configs]
+        columns = np.arange(self.clients) if clients is None else clients
+        values, sizes = self.values[rows][:, columns], self.sizes[columns]
+        return replace(self, values=values, sizes=sizes, configs=tuple(configs))
+
     def uniform(self) -> Pilot:
         """The same with every client counting as one, as private scores need it."""
         return replace(self, objective=Objective(self.objective.metric, weighting="uniform"))
@@ -91,10 +106,12 @@ def pilot_of_table(
     if place < 0:
         raise InputError(f"round = {round}: table {table.name} begins at round {table.rounds[0]}")
     errors = table.errors(heterogeneity)[:, place]
+    chosen = np.arange(len(errors))
     if configs is not None:
-        errors = errors[np.sort(stream(seed, "pilot").permutation(len(errors))[:configs])]
+        chosen = np.sort(stream(seed, "pilot").permutation(len(errors))[:configs])
     sizes = table.validation_sizes[table.validation_clients]
-    return _pilot(errors, sizes, objective, int(table.rounds[place]), f"table {table.name}")
+    source = f"table {table.name}"
+    return _pilot(errors[chosen], sizes, objective, int(table.rounds[place]), source, chosen.tolist())
 
 
 def run_pilot(
@@ -127,7 +144,7 @@ def run_pilot(
     if not np.isfinite(errors).all():
         raise InputError("the pilot has no error rates to go by: advice needs a classification task")
     source = f"a pilot of {len(alive)} configs, {rounds} rounds each"
-    return _pilot(errors, scores[0].size, study.objective, rounds, source)
+    return _pilot(errors, scores[0].size, study.objective, rounds, source, alive)
 
 
 def _work(federation: Federation, trial: int, config: Config, cohort: int, seed: int, round: int) -> Work:
@@ -135,8 +152,10 @@ def _work(federation: Federation, trial: int, config: Config, cohort: int, seed:
     return Work(trial, [int(c) for c in members], config.client, config.server, scores=())
 
 
-def _pilot(errors: Floats, sizes: Ints, objective: Objective, round: int, source: str) -> Pilot:
+def _pilot(
+    errors: Floats, sizes: Ints, objective: Objective, round: int, source: str, configs: Sequence[int]
+) -> Pilot:
     if objective.metric == "loss":  # errors are bounded and comparable: a loss is advised on by its error
         objective = Objective("error", weighting=objective.weighting)
     values = 1 - errors if objective.maximise else errors
-    return Pilot(values, sizes, objective, round, source)
+    return Pilot(values, sizes, objective, round, source, tuple(configs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.methods import SHA, Tuner
+from fedhpo.methods import Auto, Tuner
 from fedhpo.methods.registry import methods
 from fedhpo.protocol.method import Method
 from fedhpo.study import Study
@@ -29,7 +29,7 @@ def with_method(study: Study, name: str, seed: int | None = None) -> Study:
         given["proxy"] = study.given["proxy"]
     else:
         own = dict(study.given.get("method", {}))
-        is_own = name == (Tuner.name if is_composed(own) else own.pop("name", SHA.name))
+        is_own = name == (Tuner.name if is_composed(own) else own.pop("name", Auto.name))
         if not is_own:
             methods.find(name)
         if name == "fedtune" and study.file.proxy is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,22 @@ class CurveTable:
     def validation_clients(self) -> Ints:
         """The clients that scored."""
         return np.flatnonzero(self.validation_sizes)
+
+    def kept(self, configs: Ints, clients: Ints) -> CurveTable:
+        """The table with these configs and validation clients only, by their places in ascending order."""
+        sizes = np.zeros_like(self.validation_sizes)
+        held = self.validation_clients[clients]
+        sizes[held] = self.validation_sizes[held]
+        return replace(
+            self,
+            configs=tuple(self.configs[place] for place in configs),
+            trained=self.trained[configs],
+            parameters=self.parameters[configs],
+            validation_sizes=sizes,
+            wrong=self.wrong[:, configs][..., clients],
+            loss=self.loss[:, configs][..., clients],
+            counted=self.counted[:, clients],
+        )
 
     def level(self, heterogeneity: float) -> int:
         """The place of one of the recorded heterogeneities."""

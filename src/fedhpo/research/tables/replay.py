@@ -37,6 +37,8 @@ class Replay:
     """
 
     best: Config
+    #: The round that the best trial was last scored at.
+    round: int
     truth: float
     incumbents: tuple[tuple[int, float], ...]
     rounds: int
@@ -54,10 +56,12 @@ def replay(
     objective: Objective | None = None,
     evaluation: Evaluator | None = None,
     heterogeneity: float = 0.0,
+    enqueued: Sequence[Config] = (),
 ) -> Replay:
     """Run a method on a table; budget and objective are those of the table's study if they are left out.
 
-    The method sees scores through the evaluator and at this heterogeneity. Its incumbents are judged by all
+    `enqueued` are configs that come first. The method sees scores through the evaluator and at this
+    heterogeneity. Its incumbents are judged by all
     validation clients, with their data as it is.
     """
     budget, rounds = table.study.file.budget, int(table.rounds[-1])
@@ -73,6 +77,7 @@ def replay(
         seed=seed,
         objective=objective or table.study.objective,
         evaluation=evaluation,
+        enqueued=enqueued,
         on_event=trace,
     )
     if prepared.search.evaluator.privacy is not None and prepared.search.evaluator.privacy.budget is not None:
@@ -83,6 +88,7 @@ def replay(
     trace.note(search, best)
     return Replay(
         best.config,
+        best.scores[-1].round,
         trace.incumbents[-1][1],
         tuple(trace.incumbents),
         ledger.cost.rounds,

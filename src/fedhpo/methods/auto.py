@@ -1,0 +1,145 @@
+"""The default method, chosen by rule from the budget, the clients and the privacy of a study.
+
+1. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
+2. Halving would need so many private scores that each is noisier than configs differ: random search, which
+   needs the fewest.
+3. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact.
+
+What it took, and why, is said in two sentences, in result.json (`auto`) and in the report. `fedhpo advise`
+goes by the same rule, and can measure in a pilot how much configs differ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedhpo.methods.presets import GP, RandomSearch
+from fedhpo.methods.robust import Robust, plan
+from fedhpo.privacy.rotation import most_asked
+from fedhpo.protocol.method import Method
+from fedhpo.protocol.sections import section
+
+if TYPE_CHECKING:
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
+
+#: The first rung of robust halving is a ninth of a training: below one round there is none.
+RUNGS = 9
+#: How much the errors of random configs differ (one standard deviation), where no pilot says it.
+SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rule goes by. `asked` of `clients` validation clients make a score; `spread` is of configs.
+
+    `rotates` says whether a client is charged only for the private scores that it takes part in.
+    """
+
+    rounds: int
+    total: int
+    clients: int
+    asked: int
+    epsilon: float | None = None
+    rotates: bool = False
+    spread: float = SPREAD
+
+    @classmethod
+    def of(cls, search: Search, spread: float = SPREAD) -> Case:
+        """That of a search that has begun."""
+        clients = len(search.session.validation_clients)
+        privacy = search.evaluator.privacy
+        return cls(
+            search.rounds,
+            search.total,
+            clients,
+            search.evaluator.count(clients),
+            None if privacy is None else privacy.epsilon,
+            privacy is not None and privacy.rotates,
+            spread,
+        )
+
+    @property
+    def private_noise(self) -> float:
+        """Standard deviation of the noise on a private score, if each rung of halving is scored once."""
+        if self.epsilon is None:
+            return 0.0
+        scores = sum(plan(self.rounds, self.total).sizes)
+        weight = most_asked(scores, self.asked, self.clients) if self.rotates else scores
+        return math.sqrt(2) * weight / (self.epsilon * self.asked)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the private mechanism that suits it, and two sentences: what, and why."""
+
+    method: Method
+    mechanism: str | None
+    why: str
+
+
+def choose(case: Case) -> Choice:
+    """The rule.
+
+    >>> choose(Case(rounds=81, total=1296, clients=100, asked=1)).method
+    Robust(scores=None, again=True, race=True)
+    >>> choose(Case(rounds=81, total=1296, clients=100, asked=10, epsilon=1.0)).mechanism
+    'permute-and-flip'
+    """
+    private = case.epsilon is not None
+    if case.rounds < RUNGS:
+        return Choice(
+            GP(),
+            "laplace" if private else None,
+            "Trials train to the end, one after the other, where a Gaussian process expects most. Trainings "
+            f"of {case.rounds} rounds are too short to be stopped early.",
+        )
+    if case.private_noise > case.spread:
+        return Choice(
+            RandomSearch(),
+            "permute-and-flip",
+            "Random search, whose trials all train to the end and are looked at once. Halving would need so "
+            f"many private scores that each has noise of {case.private_noise:.2g}, and configs differ by "
+            f"{case.spread:.2g}.",
+        )
+    if case.asked < case.clients:
+        why = (
+            f"A score comes from {case.asked} of {case.clients} clients, so rungs are scored more than once."
+        )
+    else:
+        why = "Scores are exact, so rungs are scored once, and many configs can be tried for a short time."
+    what = "Robust halving: many short trials, of which the better third go on, then a race of finalists. "
+    return Choice(Robust(), "laplace" if private else None, what + why)
+
+
+@dataclass(frozen=True)
+class Auto(Method):
+    """The default: a method chosen by rule from budget, clients and privacy, which says what and why.
+
+    It takes `robust`; `gp` where trainings are too short to be cut; `random` where privacy leaves only few
+    looks at scores.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def rounds(self, search: Search) -> int:
+        """The rounds it will spend; refuses a total below one training."""
+        method = GP() if search.rounds < RUNGS else Robust()
+        return method.rounds(search)
+
+    def run(self, search: Search) -> Trial:
+        """Choose, say so, and tune."""
+        choice = choose(Case.of(search))
+        search.facts["auto"] = {"method": choice.method.name, "why": choice.why}
+        return choice.method.run(search)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised."""
+        return "what auto takes, and how many trials, follow the total from the first round on"
+
+    def sections(self, search: Search) -> list[Any]:
+        """What was chosen and why, and what the chosen method adds."""
+        chosen = choose(Case.of(search)).method
+        return [section("Method", search.facts["auto"]["why"]), *chosen.sections(search)]

@@ -1,0 +1,1 @@
+"""Methods of others, and plain remedies, that ours must beat."""

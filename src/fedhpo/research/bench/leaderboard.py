@@ -1,0 +1,99 @@
+"""The tables of a bench's page as plain rows, for Markdown, HTML and JSON alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedhpo.research.bench.estimates import Estimate
+from fedhpo.research.bench.results import Results
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods by mean regret over these settings, the best first, each as a row of text."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    data: Sequence[dict[str, Any]]
+
+
+def ranking(results: Results, title: str, settings: Sequence[str]) -> Ranking:
+    """Mean regret on each table and on average, ranks, and differences to the reference.
+
+    The intervals of all differences hold together with 95% confidence.
+    """
+    methods = [method for method in results.methods if results.played(method, settings)]
+    if not methods:
+        return Ranking(title, [], [], [])
+    means = {method: results.regret(method, settings) for method in methods}
+    methods.sort(key=lambda method: means[method].mean)
+    ranks = results.ranks(settings, methods)
+    compared = results.reference in methods
+    several = len(results.tables) > 1
+    columns = ["method", *(["mean regret"] if several else []), *results.tables, "unseen clients", "rank"]
+    columns += [f"more than {results.reference}", "ratio"] if compared else []
+    rows, data = [], []
+    for method in methods:
+        each = {table: results.regret(method, settings, [table]) for table in results.tables}
+        unseen = results.regret(method, settings, what="elsewhere")
+        row = [method, *([_estimate(means[method])] if several else []), *map(_estimate, each.values())]
+        row += [f"{unseen.mean:.2f}", f"{ranks[method]:.2f}"]
+        facts: dict[str, Any] = {
+            "method": method,
+            "regret": means[method].to_dict(),
+            "tables": {table: one.to_dict() for table, one in each.items()},
+            "unseen_clients": unseen.to_dict(),
+            "rank": ranks[method],
+        }
+        if compared:
+            more, told = _against(results, method, settings, len(methods) - 1)
+            row += told
+            facts |= more
+        rows.append(row)
+        data.append(facts)
+    return Ranking(title, columns, rows, data)
+
+
+def _against(
+    results: Results, method: str, settings: Sequence[str], others: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The difference to the reference, with its simultaneous interval, and the ratio of regrets."""
+    if method == results.reference:
+        return {}, ["", ""]
+    difference, ratio = results.difference(method, settings), results.ratio(method, settings)
+    low, high = difference.interval(others)
+    clear = " *" if low > 0 or high < 0 else ""
+    told = f"{difference.mean:+.2f} ({low:+.2f} to {high:+.2f}){clear}"
+    return {"difference": difference.to_dict(), "interval": [low, high], "ratio": ratio}, [
+        told,
+        f"{ratio:.2f}",
+    ]
+
+
+def costs(results: Results, settings: Sequence[str]) -> Ranking:
+    """What each method spends, on average over tables, settings and seeds."""
+    names = ("trials", "rounds", "evaluations", "messages")
+    rows, data = [], []
+    for method in results.methods:
+        spent = {name: _mean(results, method, settings, name) for name in names}
+        if spent["rounds"] is not None:
+            rows.append([method, *(f"{value:,.0f}" for value in spent.values())])
+            data.append({"method": method, **spent})
+    return Ranking("What each costs", ["method", *names], rows, data)
+
+
+def _mean(results: Results, method: str, settings: Sequence[str], what: str) -> float | None:
+    found = [
+        value
+        for table in results.tables
+        for setting in settings
+        for value in results.values(table, setting, method, what).values()
+    ]
+    return sum(found) / len(found) if found else None
+
+
+def _estimate(one: Estimate) -> str:
+    return f"{one.mean:.2f} ± {one.standard_error:.2f}"

@@ -1,0 +1,135 @@
+"""The bench's page, in Markdown and in HTML, and its data in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedhpo.core.errors import InputError
+from fedhpo.pages import svg
+from fedhpo.pages.html import Cell, Section, table, text
+from fedhpo.pages.numbers import finite
+from fedhpo.pages.page import frame
+from fedhpo.research.bench.leaderboard import Ranking, costs, ranking
+from fedhpo.research.bench.results import Results
+from fedhpo.research.bench.settings import TRAININGS
+
+_TITLE = "Methods under noise"
+_STYLE = """
+svg { width: 100%; height: auto; display: block; }
+.legend span { margin-right: 16px; white-space: nowrap; font-size: 13px; }
+.legend i { display: inline-block; width: 16px; margin-right: 5px; vertical-align: middle; }
+.small { display: grid; gap: 12px; grid-template-columns: repeat(auto-fill, minmax(min(100%, 320px), 1fr)); }
+"""
+#: A panel of curves shows no more methods than there are colours.
+_DRAWN = 7
+
+
+def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dict[str, str]:
+    """Write page, figures and data beside each other; `output` is the path of the page in Markdown."""
+    path = Path(output)
+    overall, each = _rankings(results)
+    spent = costs(results, results.settings)
+    data = {
+        **facts,
+        "reference": results.reference,
+        "overall": overall.data,
+        "by_setting": {one.title: one.data for one in each},
+        "costs": spent.data,
+        "refused": [{"method": m, "reason": why, "settings": where} for m, why, where in results.refused],
+    }
+    contents = {
+        path: markdown(facts, results, overall, each, spent),
+        path.with_suffix(".html"): _html(facts, results, overall, each, spent),
+        path.with_suffix(".json"): json.dumps(finite(data), separators=(",", ":")) + "\n",
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for file, content in contents.items():
+            file.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write the page {path}: {error.strerror or error}") from None
+    return dict(zip(("page", "figures", "data"), map(str, contents), strict=True))
+
+
+def _rankings(results: Results) -> tuple[Ranking, list[Ranking]]:
+    overall = ranking(results, "All settings", results.settings)
+    return overall, [ranking(results, setting, [setting]) for setting in results.settings]
+
+
+def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
+    """What the figures are, in sentences."""
+    return [
+        f"Tables {', '.join(results.tables)}; {facts['seeds']} seeds; every method gets {TRAININGS} full "
+        f"trainings. Suite {facts['suite']}, code {facts['code']}.",
+        "Regret is the true error of the recommended config, over all validation clients of the sample, "
+        "minus that of the best config after full training, in points; unseen clients are those that the "
+        "sample leaves out. Every two seeds play on a sample of their own, three quarters of the table's "
+        "configs and clients. The error behind ± is one standard error of the delete-d jackknife: it covers "
+        "luck, configs and clients, while tables are taken as they are.",
+        f"Differences are to {results.reference}, seed by seed; their intervals hold all together with 95% "
+        "confidence, and * marks those without 0. The ratio is the geometric mean over tables of the regret "
+        f"divided by that of {results.reference}.",
+        "A message is one client that trains in one round, or scores one trial.",
+    ]
+
+
+def markdown(
+    facts: Mapping[str, Any], results: Results, overall: Ranking, each: list[Ranking], spent: Ranking
+) -> str:
+    """The page as Markdown."""
+    parts = [f"# {_TITLE}", *preface(facts, results)]
+    for one in [overall, *each, spent]:
+        parts.append(f"## {one.title}")
+        parts.append(_pipes(one) if one.rows else "No method has cells under all of these settings.")
+    names = [f"- `{name}`: {one['about']}" for name, one in facts["methods"].items()]
+    parts += ["## The methods", "\n".join(names)]
+    if results.refused:
+        lines = [f"- `{m}` ({', '.join(where)}): {why}" for m, why, where in results.refused]
+        parts += ["## What a table cannot replay", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _pipes(one: Ranking) -> str:
+    lines = [one.columns, ["---"] * len(one.columns), *one.rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _html(
+    facts: Mapping[str, Any], results: Results, overall: Ranking, each: list[Ranking], spent: Ranking
+) -> str:
+    about = "".join(f"<p>{text(line)}</p>" for line in preface(facts, results))
+    sections = [Section("What this is", about)]
+    for one in [overall, *each]:
+        curves = _curves(results, one) if one is not overall else ""
+        sections.append(Section(one.title, _table(one) + curves))
+    sections.append(Section(spent.title, _table(spent)))
+    if results.refused:
+        lines = "".join(
+            f"<li>{text(m)} ({text(', '.join(where))}): {text(why)}</li>" for m, why, where in results.refused
+        )
+        sections.append(Section("What a table cannot replay", f"<ul>{lines}</ul>"))
+    subtitle = f"{len(results.methods)} methods, {len(results.tables)} tables, {facts['seeds']} seeds"
+    return frame(_TITLE, subtitle, sections, static=True, style=_STYLE)
+
+
+def _table(one: Ranking) -> str:
+    rows = [[Cell(shown) for shown in row] for row in one.rows]
+    return table(one.columns, rows, numeric=one.columns[1:])
+
+
+def _curves(results: Results, one: Ranking) -> str:
+    """Regret against the budget, of the best few methods."""
+    methods = [row[0] for row in one.rows][:_DRAWN]
+    panels = []
+    for name in results.tables:
+        series = {method: results.curve(name, one.title, method) for method in methods}
+        series = {method: line for method, line in series.items() if line}
+        if series:
+            panels.append(svg.lines(name, series, methods, "share of the budget", "regret, points"))
+    note = (
+        "<p class=note>Medians and quartiles over seeds; a line begins where every seed has an incumbent.</p>"
+    )
+    return f"{svg.legend(methods)}<div class=small>{''.join(panels)}</div>{note}" if panels else ""

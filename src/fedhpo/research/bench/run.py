@@ -1,0 +1,128 @@
+"""The bench: every method on every table under every setting, resumable, and a page of what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedhpo.core.digests import digest
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.journal import Journal
+from fedhpo.research.bench.cells import Cell, load, play
+from fedhpo.research.bench.entries import ENTRIES, entry_named
+from fedhpo.research.bench.results import Results
+from fedhpo.research.bench.sample import knife_of
+from fedhpo.research.bench.settings import Suite, suite_named
+from fedhpo.research.tables import shipped_tables
+from fedhpo.workers.processes import imap_in_processes
+from fedhpo.workers.spawn import cores
+
+#: Cells that travel to a worker, and are kept, at once.
+_TOGETHER = 8
+
+
+def bench(
+    suite: str = "quick",
+    *,
+    methods: Sequence[str] = (),
+    tables: Sequence[str] = (),
+    reference: str = "auto",
+    seeds: int | None = None,
+    directory: str | Path | None = None,
+    workers: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[dict[str, Any], Results]:
+    """Play all cells that `directory` does not hold yet; what was run, and the results.
+
+    `tables` are names or files, by default those that come with fedhpo; `methods` names, by default all of
+    `ENTRIES`. Killed and called again, it goes on, and comes to the same results.
+    """
+    chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
+    paths = list(dict.fromkeys(tables or shipped_tables()))
+    for name in names:
+        entry_named(name)
+    if reference not in names:
+        if reference != "auto":
+            raise unknown_name("reference", reference, names)
+        reference = names[0]
+    titles = [load(path).name for path in paths]
+    if len(set(titles)) < len(titles):
+        raise InputError(f"table: each must have another name, not {', '.join(titles)}")
+    about = {
+        "code": code_digest(),
+        "tables": {t: table_digest(p) for t, p in zip(titles, paths, strict=True)},
+    }
+    journal = Journal(None if directory is None else Path(directory) / "cells.jsonl", about)
+    most = chosen.seeds if seeds is None else seeds
+    rows = _all_rows(journal, _cells(chosen, names, paths, most), workers, say)
+    facts = {
+        "suite": suite,
+        **about,
+        "seeds": most,
+        "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
+        "methods": {
+            name: {"kind": entry_named(name).kind, "about": entry_named(name).about} for name in names
+        },
+    }
+    knives = {title: knife_of(load(path), most) for title, path in zip(titles, paths, strict=True)}
+    return facts, Results(titles, [one.name for one in chosen.settings], names, reference, rows, knives)
+
+
+def _cells(suite: Suite, names: Sequence[str], paths: Sequence[str], most: int) -> list[Cell]:
+    """Seed by seed, so that a bench that is stopped has something of everything."""
+    return [
+        Cell(path, setting, name, seed, tuple(other for other in paths if other != path))
+        for seed in range(most)
+        for path in paths
+        for setting in suite.settings
+        for name in names
+        if seed < suite.slow_seeds or not entry_named(name).slow
+    ]
+
+
+def _all_rows(
+    journal: Journal, cells: Sequence[Cell], workers: int | None, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """What was played before and what is played now, in the order of the cells."""
+    known = {_key(row): row for row in journal}
+    waiting = [cell for cell in cells if _key_of(cell) not in known]
+    done = len(cells) - len(waiting)
+    say(f"{len(cells)} cells, {done} of them known")
+    for rows in _played(waiting, cores() if workers is None else workers):
+        journal.add(rows)
+        known |= {_key(row): row for row in rows}
+        done += len(rows)
+        say(f"cell {done} of {len(cells)}")
+    return [known[_key_of(cell)] for cell in cells]
+
+
+def _played(cells: Sequence[Cell], workers: int) -> Iterator[list[dict[str, Any]]]:
+    if workers > 1 and len(cells) > _TOGETHER:
+        yield from imap_in_processes(play, cells, workers, _TOGETHER)
+    else:
+        for begin in range(0, len(cells), _TOGETHER):
+            yield [play(cell) for cell in cells[begin : begin + _TOGETHER]]
+
+
+def _key(row: Any) -> tuple[Any, ...]:
+    return row["table"], row["setting"], row["method"], row["seed"]
+
+
+def _key_of(cell: Cell) -> tuple[Any, ...]:
+    return load(cell.table).name, cell.setting.name, cell.method, cell.seed
+
+
+def code_digest() -> str:
+    """Of all of fedhpo's source: cells of another version are not mixed with those of this one."""
+    root = Path(__file__).parents[2]
+    return _digest(path.read_bytes() for path in sorted(root.rglob("*.py")))
+
+
+def table_digest(name: str) -> str:
+    """Of a table's file."""
+    return _digest([Path(shipped_tables().get(name, name)).read_bytes()])
+
+
+def _digest(contents: Iterable[bytes]) -> str:
+    return digest(b"".join(digest(content) for content in contents)).hex()[:12]

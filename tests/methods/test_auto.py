@@ -1,0 +1,71 @@
+"""The rule of `auto`, case by case, and that it is the default."""
+
+import pytest
+
+import fedhpo as fh
+from fedhpo.core.errors import InputError
+from fedhpo.methods.auto import Case, choose
+from fedhpo.methods.registry import method_of
+from fedhpo.study.methods import method_in
+from fedhpo.testing import ToyFederation
+
+SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
+
+
+@pytest.mark.parametrize(
+    ("case", "method", "mechanism", "said"),
+    [
+        (Case(81, 1296, 100, 1), "robust", None, "from 1 of 100 clients"),
+        (Case(81, 1296, 100, 100), "robust", None, "Scores are exact"),
+        (Case(8, 128, 100, 1), "gp", None, "8 rounds are too short"),
+        (Case(9, 144, 100, 1), "robust", None, "from 1 of 100 clients"),
+        (Case(8, 128, 100, 1, 100.0), "gp", "laplace", "8 rounds"),
+        # 87 scores of 1 of 100 clients: one client is in one of them, noise sqrt(2) / 100.
+        (Case(81, 1296, 100, 1, 100.0, rotates=True), "robust", "laplace", "from 1 of 100"),
+        # Without rotation each counts 87 times: sqrt(2) x 87 / 100 = 1.2.
+        (Case(81, 1296, 100, 1, 100.0), "random", "permute-and-flip", "noise of 1.2"),
+        # sqrt(2) x 1 / 10 = 0.14 is above 0.1, but not above what a pilot found.
+        (Case(81, 1296, 100, 1, 10.0, rotates=True), "random", "permute-and-flip", "noise of 0.14"),
+        (Case(81, 1296, 100, 1, 10.0, rotates=True, spread=0.3), "robust", "laplace", "from 1 of 100"),
+        # 87 x 10 / 100, rounded up, is 9: sqrt(2) x 9 / (10 x 10) = 0.13.
+        (Case(81, 1296, 100, 10, 10.0, rotates=True), "random", "permute-and-flip", "noise of 0.13"),
+    ],
+)
+def test_the_rule(case: Case, method: str, mechanism: str | None, said: str) -> None:
+    found = choose(case)
+    assert (found.method.name, found.mechanism) == (method, mechanism)
+    assert said in found.why
+    assert found.why.count(". ") == 1  # two sentences
+
+
+def test_it_is_what_a_study_and_a_call_take_that_name_no_method() -> None:
+    assert method_of(None) == fh.Auto() == method_in({})
+    result = fh.tune(ToyFederation(clients=6), SPACE, rounds=9, total=72, cohort=2)
+    assert result.facts["auto"]["method"] == "robust"
+    assert "Scores are exact" in result.facts["auto"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "evaluation", "taken"),
+    [
+        (9, fh.Evaluator(clients=2), fh.Robust()),
+        (4, None, fh.GP()),
+        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0)), fh.RandomSearch()),
+    ],
+)
+def test_it_comes_to_what_the_method_that_it_takes_comes_to(rounds, evaluation, taken) -> None:  # type: ignore[no-untyped-def]
+    def run(method: fh.Method) -> fh.Result:
+        return fh.tune(
+            ToyFederation(clients=6), SPACE, method, rounds=rounds, total=72, cohort=2, evaluation=evaluation
+        )
+
+    auto, own = run(fh.Auto()), run(taken)
+    assert auto.facts["auto"]["method"] == taken.name
+    assert list(auto.trials) == list(own.trials)
+    assert auto.best_config == own.best_config
+    assert auto.cost["evaluations"] == own.cost["evaluations"]
+
+
+def test_a_total_below_one_training_is_refused() -> None:
+    with pytest.raises(InputError, match="does not pay for one training"):
+        fh.tune(ToyFederation(clients=6), SPACE, rounds=9, total=8, cohort=2)

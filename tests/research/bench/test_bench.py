@@ -1,0 +1,152 @@
+"""The bench end to end on small tables: samples, refusals, resuming, what the page says."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedhpo.cli import main
+from fedhpo.core.errors import InputError
+from fedhpo.research.bench import bench
+from fedhpo.research.bench.cells import Cell, messages, play, priced
+from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
+from fedhpo.research.bench.page import write
+from fedhpo.research.bench.results import Results, by_part
+from fedhpo.research.bench.sample import OBJECTIVE, sample_of
+from fedhpo.research.bench.settings import TRAININGS, Setting
+from fedhpo.research.jackknife import Jackknife
+from fedhpo.research.tables import CurveTable
+from fedhpo.testing.table import toy_table
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("tables") / "toy.table"
+    toy_table(configs=40, rounds=27, clients=12).save(path)
+    return str(path)
+
+
+def test_two_seeds_share_a_sample_of_three_quarters(table: str) -> None:
+    whole = CurveTable.load(table)
+    first, same, other = (sample_of(whole, seed) for seed in (0, 1, 2))
+    assert first.table.configs == same.table.configs != other.table.configs
+    assert len(first.table.configs) == 30
+    assert len(set(first.table.configs)) == 30
+    seen, unseen = (set(one.validation_clients.tolist()) for one in (first.table, first.left_out))
+    assert (len(seen), len(unseen), seen & unseen) == (9, 3, set())
+    # What a client of the sample said is what it said in the table.
+    config = first.table.configs[4]
+    place = whole.configs.index(config)
+    columns = np.isin(whole.validation_clients, first.table.validation_clients)
+    assert (first.table.errors()[4] == whole.errors()[place][:, columns]).all()
+
+
+def test_regret_is_over_the_clients_of_the_sample_and_over_the_others(table: str) -> None:
+    sample = sample_of(CurveTable.load(table), 0)
+    errors = sample.table.errors()[:, -1].mean(axis=1)
+    best = int(errors.argmin())
+    assert sample.regret(best, 27) == 0.0
+    worst = int(errors.argmax())
+    assert sample.regret(worst, 27) == pytest.approx(100 * (errors.max() - errors.min()))
+    assert sample.regret(worst, 27) == pytest.approx(
+        100 * (sample.table.truth(worst, 27, OBJECTIVE) - sample.table.truth(best, 27, OBJECTIVE))
+    )
+    elsewhere = sample.left_out.errors()[:, -1].mean(axis=1)
+    assert sample.regret_elsewhere(worst, 27) == pytest.approx(100 * (elsewhere[worst] - elsewhere.min()))
+
+
+def test_methods_that_a_table_cannot_replay_are_refused_with_the_reason(table: str) -> None:
+    assert "fork" in play(Cell(table, Setting(), "fedpop", 0))["refused"]
+    assert "nothing to learn from" in play(Cell(table, Setting(), "portfolio", 0))["refused"]
+    private = play(Cell(table, Setting(1, 10.0), "optuna-median", 0))
+    assert "epsilon cannot be split" in private["refused"]
+    with pytest.raises(InputError, match="method 'robst'"):
+        entry_named("robst")
+
+
+@pytest.mark.parametrize("name", ["random", "sha", "robust", "irace", "random+race", "optuna-sha"])
+def test_every_method_keeps_to_the_budget(table: str, name: str) -> None:
+    found = play(Cell(table, Setting(1), name, 3))
+    assert found["rounds"] <= TRAININGS * 27
+    assert found["regret"] >= 0
+    assert found["messages"] == found["rounds"] * 10 + found["evaluations"]
+
+
+def test_at_equal_messages_nobody_pays_more_than_random_search(table: str) -> None:
+    task = Task(CurveTable.load(table), Setting(equal="messages"), (), 0)
+    allowed = messages(priced(ENTRIES["random"], task)[0], task.cohort)
+    found, total = priced(ENTRIES["sha"], task)
+    assert total < TRAININGS * 27
+    assert 0.8 * allowed < messages(found, task.cohort) <= allowed
+
+
+def test_a_bench_that_was_killed_goes_on_to_the_same_page(table: str, tmp_path: Path) -> None:
+    def run(place: str) -> tuple[str, int]:
+        lines: list[str] = []
+        facts, results = bench(
+            "smoke",
+            methods=["random", "sha", "fedpop"],
+            tables=[table],
+            directory=tmp_path / place,
+            workers=1,
+            say=lines.append,
+        )
+        written = write(facts, results, tmp_path / place / "page.md")
+        text = "".join(Path(file).read_text() for file in written.values())
+        return text, int(lines[0].split()[2])
+
+    whole, known = run("whole")
+    assert known == 0
+    cells = (tmp_path / "whole" / "cells.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "cells.jsonl").write_text("".join(cells[:8]) + cells[8][:20])  # killed while it wrote
+    again, known = run("cut")
+    assert known == 7
+    assert again == whole
+
+
+def test_cells_of_other_code_are_not_mixed_with_these(table: str, tmp_path: Path) -> None:
+    from fedhpo.core.journal import Journal
+
+    Journal(tmp_path / "cells.jsonl", {"code": "another", "tables": {}})
+    with pytest.raises(InputError, match="begun with other settings"):
+        bench("smoke", methods=["random"], tables=[table], directory=tmp_path, workers=1)
+
+
+def _rows(method: str, regrets: list[float]) -> list[dict[str, object]]:
+    common = {"table": "t", "setting": "s", "method": method, "elsewhere": 0.0}
+    return [{**common, "seed": seed, "regret": regret} for seed, regret in enumerate(regrets)]
+
+
+def test_ranks_differences_and_ratios_worked_by_hand() -> None:
+    rows = _rows("a", [1.0, 2.0, 3.0, 4.0]) + _rows("b", [3.0, 2.0, 7.0, 8.0])
+    results = Results(["t"], ["s"], ["a", "b"], "a", rows, {"t": Jackknife.of(40, 40, 2)})
+    assert results.regret("b", ["s"]).mean == 5.0
+    # b - a is 2, 0, 4, 4: parts {2, 0} and {4, 4} have means 1 and 4, each 1.5 from their mean: 2.25. Luck is
+    # half of (2 + 0) / 2, so parts have 2.25 - 0.5 = 1.75, three times, and luck of both 0.25.
+    difference = results.difference("b", ["s"])
+    assert (difference.mean, difference.standard_error) == pytest.approx((2.5, np.sqrt(5.5)))
+    assert results.ranks(["s"], ["a", "b"]) == {"a": 1.125, "b": 1.875}
+    assert results.ratio("b", ["s"]) == pytest.approx(5.01 / 2.51)
+    assert by_part({0: 1.0, 1: 2.0, 2: 3.0}).tolist() == [[1.0, 2.0]]
+
+
+def test_the_command_writes_page_figures_and_data(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "bench.md"
+    arguments = ["--suite", "smoke", "--table", table, "-m", "random", "-m", "sha", "-m", "fedpop", "--json"]
+    code = main(
+        ["bench", *arguments, "--runs", str(tmp_path), "--output", str(page), "--workers", "1", "--quiet"]
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert (code, told["page"]) == (0, str(page))
+    text = page.read_text()
+    assert "| random |" in text
+    assert "## 1 client" in text
+    assert "- `fedpop` (all clients, 1 client): " in text
+    data = json.loads(page.with_suffix(".json").read_text())
+    assert {row["method"] for row in data["overall"]} == {"random", "sha"}
+    assert "<svg" in page.with_suffix(".html").read_text()
+    assert main(["bench", "--suite", "slow"]) == 2
