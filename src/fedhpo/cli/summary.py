@@ -25,6 +25,7 @@ def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("tuned config", "none yet: no trial was scored")]
     rows = [*_config("tuned config", tuned, f"trial {tuned['trial']} of {len(result['trials'])}")]
     rows += _worth(result, tuned)
+    rows += _several(result, tuned)
     verdict, own = verdict_of(result), result["baseline"]
     rows.append(("gain", verdict.text))
     if verdict.use == "own" and own is not None and own["trial"] != tuned["trial"]:
@@ -55,6 +56,21 @@ def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[st
     if shown["test"] is not None:
         name, value = test_score(result["objective"]["metric"], shown["test"])
         rows.append((f"test {name}", f"{score(value)} at {shown['test']['clients']} clients"))
+    return rows
+
+
+def _several(result: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Further objectives of the tuned config, its constraints, and the Pareto set."""
+    names = [one["name"] for one in result.get("objectives", ())]
+    rows = [(name, number(tuned["objectives"].get(name))) for name in names[1:]]
+    for text, value in tuned.get("constraints", {}).items():
+        rows.append((text, number(value)))
+    if tuned.get("violation"):
+        rows.append(("constraints", "broken: no trial keeps all of them"))
+    if len(names) > 1:
+        rows.append(
+            ("pareto set", f"trials {', '.join(map(str, result['pareto'])) or 'none'}: see the report")
+        )
     return rows
 
 

@@ -119,6 +119,9 @@ class RobustHalving:
 
     scores: int | None = None
 
+    #: Trials are ordered here, by means of the scores of one objective.
+    several_objectives: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_settings(self)
         if self.scores is not None and self.scores < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,17 @@ class Score:
     clients: int
     round: int
     rank_value: float
+    #: Of each further objective its score; see `fedhpo.protocol.criteria`.
+    others: tuple[Score, ...] = field(default=(), repr=False)
+    #: What each constraint limits.
+    limited: tuple[float, ...] = field(default=(), repr=False)
+    #: How far constraints are broken; 0 where all are kept.
+    violation: float = field(default=0.0, repr=False)
+
+    @property
+    def point(self) -> tuple[float, ...]:
+        """Of every objective the number of which less is better."""
+        return (self.rank_value, *(one.rank_value for one in self.others))
 
     def to_dict(self) -> dict[str, Any]:
         """For result.json; None for what is not known."""

@@ -18,6 +18,8 @@ def recommended_by(search: Search, sampler: Sampler) -> Callable[[Sequence[Trial
     privacy = search.evaluator.privacy
     if not isinstance(sampler, Recommender) or (privacy is not None and not privacy.releases_values):
         return None
+    if search.criteria:  # a model of one weighing of the objectives does not know the best of the first
+        return None
 
     def prefer(rivals: Sequence[Trial]) -> Trial | None:
         if len(rivals) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fedhpo.protocol.federation import Scores
+from fedhpo.protocol.federation import Cost, Scores
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.policy import PolicyState
 from fedhpo.space.config import Config
@@ -63,6 +63,8 @@ class Trial:
     replacements: list[Replacement] = field(default_factory=list, repr=False)
     #: Rounds that were trained for this trial; `round` is how many its model has behind it.
     trained: int = 0
+    #: What these rounds cost.
+    cost: Cost = field(default_factory=Cost)
     #: Whether its policy asks for products of updates.
     products: bool = False
     first: Config = field(init=False, repr=False)
