@@ -25,7 +25,7 @@ def judged(accuracy=(0.5, 0.7, 0.9), cost=None, trained=4, rounds=20):
 
 
 @pytest.mark.parametrize(
-    "name, value",
+    ("name", "value"),
     [
         ("accuracy", 0.7),
         ("accuracy_worst", 0.5),
@@ -66,11 +66,12 @@ def test_what_is_not_known_breaks_a_constraint_and_cannot_be_ranked():
     criteria = Criteria.parse(first, ["accuracy_worst"], ["accuracy_worst >= 0.1"])
     trial = judged(accuracy=())
     score = criteria.judge(first.observe(trial.scores, 4, 3), trial)
-    assert score.violation == math.inf and score.rank_value == math.inf
+    assert score.violation == math.inf
+    assert score.rank_value == math.inf
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    ("text", "said"),
     [
         ("bytes_up < 3", "written 'name <= number'"),
         ("bytes_up <= lots", "'lots' is no finite number"),

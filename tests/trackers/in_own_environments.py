@@ -26,9 +26,15 @@ def environment(name: str, package: str) -> Path:
             [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
         ).strip()
         Path(inner, "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", pinned(package)], check=True)
         (place / ".installed").touch()
     return python
+
+
+def pinned(package: str) -> str:
+    """The package with our version of it; what it needs besides is its own affair."""
+    pins = (HERE.parents[1] / "constraints.txt").read_text().split()
+    return next(pin for pin in pins if pin.startswith(f"{package}=="))
 
 
 def main() -> int:

@@ -60,7 +60,8 @@ def test_a_trial_that_breaks_a_constraint_loses_to_all_that_keep_them(federation
     limit = float(np.median([t["objectives"]["bytes_up"] for t in free.facts["trials"]]))
     bound = tuned(federation, constraints=[f"bytes_up <= {limit}"])
     kept = [t for t in bound.facts["trials"] if t["objectives"]["bytes_up"] <= limit]
-    assert all(t["violation"] == 0 for t in kept) and len(kept) < len(bound.facts["trials"])
+    assert all(t["violation"] == 0 for t in kept)
+    assert len(kept) < len(bound.facts["trials"])
     best = max(kept, key=lambda t: t["score"])
     assert bound.facts["best"]["trial"] == best["trial"]
     assert all(row["bytes_up"] <= limit for row in bound.pareto)
@@ -91,7 +92,7 @@ def test_a_run_is_resumed_with_the_same_objectives_only(federation, tmp_path):
     first = tuned(federation, run=tmp_path / "run")
     again = tuned(federation, run=tmp_path / "run")
     assert list(first.pareto) == list(again.pareto)
-    with pytest.raises(InputError, match="objectives|constraints"):
+    with pytest.raises(InputError, match=r"objectives|constraints"):
         tuned(federation, run=tmp_path / "run", constraints=["bytes_up <= 20000"])
 
 
@@ -102,7 +103,8 @@ def test_the_report_and_the_plot_show_the_set(federation, tmp_path):
     assert list(by_name["Pareto set"].x) == sorted(row["bytes_up"] for row in result.pareto)
     assert len(by_name["breaks a constraint"].x) == sum(t["violation"] > 0 for t in result.facts["trials"])
     page = fh.write_report([tmp_path / "run"], tmp_path / "report.html").read_text()
-    assert "What can be had for what" in page and "bytes_up &lt;= 20000" in page
+    assert "What can be had for what" in page
+    assert "bytes_up &lt;= 20000" in page
     with pytest.raises(InputError, match="unknown objective 'byte'"):
         result.plot.pareto("byte")
 
@@ -121,7 +123,7 @@ def test_an_exported_study_of_optuna_has_all_objectives(federation, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "given, said",
+    ("given", "said"),
     [
         ({"objectives": "accuracy"}, "objectives must be a list"),
         ({"objectives": []}, "objectives is empty"),
@@ -173,7 +175,7 @@ def test_a_study_file_says_the_same_as_python(federation, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "table, said",
+    ("table", "said"),
     [
         ({"objectives": ["accuracy", "bites"]}, "objectives[1]: unknown objective 'bites'"),
         ({"constraints": ["bytes_up < 3"]}, "constraints[0]: a constraint is written"),
@@ -184,4 +186,5 @@ def test_a_study_file_says_the_same_as_python(federation, tmp_path):
 def test_a_study_file_with_a_mistake_names_the_key(table, said):
     with pytest.raises(InputError) as error:
         fh.Study.from_dict({**STUDY, **table}, path="study.toml")
-    assert str(error.value).startswith("study.toml: ") and said in str(error.value)
+    assert str(error.value).startswith("study.toml: ")
+    assert said in str(error.value)

@@ -48,7 +48,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
-from fedhpo.protocol.metrics import Metric, check_metrics
+from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.queries.own import ask_each, party_at
@@ -311,6 +311,7 @@ class LearnerFederation(Federation):
         status = np.zeros(len(clients), np.int8)
         reasons: dict[int, str] = {}
         metrics = {metric.name: np.full(len(clients), np.nan) for metric in self._metrics}
+        parts: dict[int, tuple[Any, Any]] = {}
         for place, client in enumerate(clients.tolist()):
             if not sizes[place] or model is None:
                 continue
@@ -318,12 +319,16 @@ class LearnerFederation(Federation):
             try:
                 loss[place] = 1 - score_of(model, x, y, self._scoring)
                 accuracy[place] = _accuracy(model.predict(x), y)
-                if metrics:
-                    outputs = outputs_of(model, x, self._data.classes)
+                if self._metrics:
+                    own = outputs_of(model, x, self._data.classes), y
                     for metric in self._metrics:
-                        metrics[metric.name][place] = metric.value(outputs, y)
+                        metrics[metric.name][place] = metric.value(*own)
+                    parts[place] = own
             except Exception as error:
                 status[place], reasons[place] = Status.FAILED, in_words(error)
+        for metric in self._metrics:
+            if metric.pooled and parts:
+                metrics[metric.name][list(parts)] = at_clients(metric, list(parts.values()))
         cost = Cost(
             evaluations=len(clients),
             bytes_down=_bytes(model) * len(clients),
