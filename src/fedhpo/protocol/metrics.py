@@ -30,8 +30,8 @@ BASE = ("accuracy", "error", "loss")
 class Metric:
     """A metric of the user's own: `function(outputs, targets)` gives a number, or one for each sample.
 
-    A `pooled` one is computed once over the rows of all clients that are asked, in a simulation: each client's
-    entry is then the metric of all rows.
+    A `pooled` one is computed once over the rows of all clients that are asked, in a simulation: each
+    client's entry is then the metric of all rows.
 
     >>> share = Metric("positives", lambda outputs, targets: outputs[:, 1] > 0.5, maximise=True)
     >>> share.value(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([1, 0]))

@@ -72,8 +72,8 @@ class Objective:
     client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
     "uniform". `direction` follows from the metric; if given, it is checked. A metric of your own needs it.
 
-    With `pooled`, which is for simulation, a metric that is no mean over samples, such as AUROC, is that of all
-    clients' rows together in place of the mean over clients.
+    With `pooled`, which is for simulation, a metric that is no mean over samples, such as AUROC, is that of
+    all clients' rows together in place of the mean over clients.
 
     >>> Objective("error").maximise
     False
@@ -105,8 +105,8 @@ class Objective:
         if self.pooled and (self.over != "mean" or self.metric in BASE):
             why = f"over = {self.over!r}" if self.metric not in BASE else f"metric = {self.metric!r}"
             raise InputError(
-                f"pooled is for means over clients of metrics such as 'auroc', it does not go with {why}; the "
-                "mean by size of 'accuracy', 'error' or 'loss' is that of all rows already"
+                f"pooled is for means over clients of metrics such as 'auroc', it does not go with {why}; "
+                "the mean by size of 'accuracy', 'error' or 'loss' is that of all rows already"
             )
         if not 0 <= self.trim < 0.5:
             raise InputError(f"trim must be a share in [0, 0.5), not {self.trim!r}")
