@@ -13,7 +13,13 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow-skinny", "wandb": "wandb", "trackio": "trackio"}
+PACKAGES = {
+    "tensorboard": "tensorboard",
+    "mlflow": "mlflow-skinny",
+    "wandb": "wandb",
+    "trackio": "trackio",
+    "dashboard": "optuna-dashboard",
+}
 
 
 def environment(name: str, package: str) -> Path:

@@ -44,8 +44,8 @@ def diagnose(
     Returns
     -------
     `gamma`, `pmin` and `pmax` (heterogeneity); `parties`: for each its `best` score, `gap` (that less the
-    default's), `delta` and `nearest` (terms of the optimality bound), `given_up` (what its own model expects of
-    the config beyond its own best); `optimality_gap`: the mean of what is given up. No config is better at
+    default's), `delta` and `nearest` (terms of the optimality bound), `given_up` (what its own model expects
+    of the config beyond its own best); `optimality_gap`: the mean of what is given up. No config is better at
     every party than each one's own best, as far as they searched, so the mean loss that is expected of the
     config is at most so far from the lowest. `wasserstein`: the distances; `left_out`: the
     leave-one-party-out figures of each surface; the `recommended` surface and `why`.
