@@ -55,6 +55,17 @@ def test_halving_keeps_the_ends_of_the_front_not_the_two_most_accurate():
     assert [t.number for t in best_first(rung, fh.Evaluator())] == [0, 2, 1, 3]
 
 
+def test_halving_has_more_finalists_where_there_is_no_one_winner(federation):
+    ended = [
+        sum(t["status"] == "finished" for t in result.facts["trials"])
+        for result in (
+            tuned(federation, "sha"),
+            fh.tune(federation, SPACE, "sha", rounds=3, total=24, cohort=4),
+        )
+    ]
+    assert ended == [4, 3]  # 24 rounds are eight trainings
+
+
 def test_a_trial_that_breaks_a_constraint_loses_to_all_that_keep_them(federation):
     free = tuned(federation)
     limit = float(np.median([t["objectives"]["bytes_up"] for t in free.facts["trials"]]))
