@@ -158,7 +158,7 @@ class Halving:
 
     def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
         most = search.distinct(self.trials or search.total, sampler)
-        # Several objectives have no one winner: up to half of the total goes to finalists, if it pays for them.
+        # Several objectives have no one winner: up to half of the total goes to finalists.
         many = search.total // (2 * search.rounds) if search.criteria.others else 0
         for finalists in range(many, self.finalists, -1):
             with contextlib.suppress(InputError):
