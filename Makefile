@@ -31,8 +31,9 @@ types: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -c constraints.txt torch==2.13.0
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	@echo "installing: torch first (about 200 MB), then the rest; pip says how far it is"
+	$(BIN)/pip install --progress-bar on -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --progress-bar on -c constraints.txt -e ".[dev]"
 	touch $@
 
 clean:

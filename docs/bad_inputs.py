@@ -287,6 +287,15 @@ CASES = [
     Case("unknown setting of the method", "method", {"method": 'name = "sha"\neta = 3'}),
     Case("setting of the wrong type", "method.trials", {"method": 'name = "random"\ntrials = "all"'}),
     Case("unknown metric", "objective.metric", {"objective": 'metric = "acuracy"'}),
+    Case("unknown objective", "objectives[1]", top='objectives = ["accuracy", "bytes_upp"]'),
+    Case("a cost as the first objective", "objectives[0]", top='objectives = ["bytes_up", "accuracy"]'),
+    Case("a constraint without a limit", "constraints[0]", top='constraints = ["loss_worst"]'),
+    Case(
+        "a method of one objective",
+        "robust",
+        {"method": 'name = "robust"'},
+        top='objectives = ["accuracy", "bytes_up"]',
+    ),
     Case("share above 1", "evaluation.clients", {"evaluation": "clients = 2.5"}),
     Case("more clients than hold validation data", "evaluation.clients", {"evaluation": "clients = 1000"}),
     # The budget

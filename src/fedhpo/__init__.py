@@ -60,7 +60,7 @@ _HOME = {
     "FedHyper": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
     "StopTuning": "fedhpo.search.events",
-    "tune": "fedhpo.tuning.tune",
+    "tune": "fedhpo.report.tuned",
     "Study": "fedhpo.study",
     "TabularFederation": "fedhpo.research.tables.federation",
     "load_run": "fedhpo.tuning.load",
@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from fedhpo.protocol.objective import Objective
     from fedhpo.queries.local_search import LocalSearch
     from fedhpo.report import write_report
+    from fedhpo.report.tuned import tune
     from fedhpo.research.tables import load_table
     from fedhpo.research.tables.federation import TabularFederation
     from fedhpo.samplers import Asker
@@ -117,7 +118,6 @@ if TYPE_CHECKING:
     from fedhpo.tuning.load import load_run
     from fedhpo.tuning.proxy import ProxySearch
     from fedhpo.tuning.result import Result
-    from fedhpo.tuning.tune import tune
 
 __all__ = [
     "BOHB",

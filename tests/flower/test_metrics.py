@@ -1,4 +1,6 @@
-"""An imbalanced federation tuned for AUROC: the same numbers over Flower in process as in the simulation."""
+"""An imbalanced federation tuned for AUROC: the same numbers in the simulation, on Ray and over Flower."""
+
+import os
 
 import numpy as np
 import pytest
@@ -40,6 +42,20 @@ def over_flower(study):
     return federation_of(InProcessGrid(client(ClientApp(), study=study), 6), study, repeatable=True)
 
 
+@pytest.fixture
+def ray_cluster():
+    """A head with one core, as the tests of Ray have it."""
+    ray = pytest.importorskip("ray")
+    utils = pytest.importorskip("ray.cluster_utils")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+    found = utils.Cluster(initialize_head=True, head_node_args=head)
+    ray.init(found.address, log_to_driver=False)
+    yield
+    ray.shutdown()
+    found.shutdown()
+
+
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     monkeypatch.setattr(Study, "load_data", lambda self: twelve_percent())
@@ -53,6 +69,20 @@ def test_auroc_and_f1_are_the_same_over_flower():
     assert ours.metrics["auroc"] == pytest.approx(ours.metrics["roc_auc"])
     assert ours.facts["best"] == theirs.facts["best"]
     assert [dict(row) for row in ours.trials] == [dict(row) for row in theirs.trials]
+
+
+def test_ray_gives_the_same_numbers(ray_cluster):
+    ours = STUDY.tune(federation=fh.simulate("linear", twelve_percent(), workers=0, stacking=False))
+    with fh.simulate("linear", twelve_percent(), ray="auto", stacking=False) as federation:
+        theirs = STUDY.tune(federation=federation)
+    assert ours.facts["best"] == theirs.facts["best"]
+    assert [dict(row) for row in ours.trials] == [dict(row) for row in theirs.trials]
+
+
+def test_pooled_metrics_are_refused_over_flower():
+    pooled = Study.from_dict({**STUDY.given, "objective": {"metric": "auroc", "pooled": True}})
+    with pytest.raises(InputError, match="which only a simulation has"):
+        pooled.tune(federation=over_flower(pooled))
 
 
 def test_no_function_travels_to_clients():

@@ -39,6 +39,13 @@ def test_federated_equals_pooled_and_leaves_no_process():
     assert len(psutil.Process().children(recursive=True)) == before
 
 
+def test_bytes_of_a_stump_by_hand():
+    """Two values of one feature: a sketch of two entries, and histograms of two bins: root and one child."""
+    x, y = np.array([[0.0], [1.0]] * 20, np.float32), np.array([0, 1] * 20)
+    stump = BoostedTrees(max_iter=1, min_samples_leaf=4).fit(x, y)
+    assert collective.exchanged(stump.booster_, [x[:20], x[20:]]) == 2 * 16 + 2 * (2 * 16)
+
+
 @pytest.mark.parametrize("number", range(20))
 def test_a_party_that_is_killed_ends_the_training(number):
     """Each in turn, from before they have met to the middle of boosting."""

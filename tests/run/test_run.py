@@ -97,6 +97,21 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
         open_read(tmp_path)
 
 
+def test_what_is_no_run_is_told_what_it_is(tmp_path):
+    (tmp_path / "file").write_text("")
+    begun(tmp_path / "runs" / "mine").close()
+    for path, said in (
+        (tmp_path / "gone", "there is no such directory"),
+        (tmp_path / "file", "it is a file"),
+        (tmp_path / "runs", f"it holds runs; give one of them, such as {tmp_path / 'runs' / 'mine'}"),
+    ):
+        with pytest.raises(InputError) as error:
+            open_read(path)
+        assert said in str(error.value)
+    with pytest.raises(InputError, match="is a file; a run needs a directory of its own"):
+        begun(tmp_path / "file")
+
+
 def test_a_begin_cut_short_counts_as_not_begun(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()

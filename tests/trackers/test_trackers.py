@@ -3,7 +3,13 @@
 The packages are not installed here: `make test-trackers` runs this file in an environment of each.
 """
 
+import contextlib
 import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -157,3 +163,42 @@ def test_trackio(tmp_path, monkeypatch):
         points = trackio.SQLiteStorage.get_logs("digits", f"trial-{trial}")
         scores = [(p["step"], p["validation/accuracy"]) for p in points if "validation/accuracy" in p]
         assert scores[-1] == (row["rounds"], pytest.approx(row["score"]))
+
+
+def test_dashboard_shows_an_exported_run_in_a_browser(tmp_path):
+    """Optuna's own page, in Chromium, beside what the run says."""
+    pytest.importorskip("optuna_dashboard")
+    browsers = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("there is no chromium on this machine")
+    from fedhpo.tuning.export import export
+
+    result = search()
+    storage = f"sqlite:///{tmp_path / 'trials.db'}"
+    assert export(result, "optuna", storage, "digits") == len(result.trials)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = "import sys; from optuna_dashboard._cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, storage, "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(150):  # it imports for a while
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.2)
+        with browsers.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1400, "height": 1000})
+            page.goto(f"http://127.0.0.1:{port}/dashboard/studies/1")
+            best = f"{max(row['score'] for row in result.trials if row['rounds'] == 3):.4f}"[:5]
+            browsers.expect(page.get_by_text(best).first).to_be_visible(timeout=60_000)
+            page.screenshot(path=tmp_path / "dashboard.png")
+            page.goto(f"http://127.0.0.1:{port}/dashboard/studies/1/trialTable")
+            browsers.expect(page.get_by_text("client.lr").first).to_be_visible(timeout=60_000)
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+    assert (tmp_path / "dashboard.png").stat().st_size > 10_000

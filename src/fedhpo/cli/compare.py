@@ -41,6 +41,11 @@ def _compare(options: argparse.Namespace, methods: list[str], seeds: list[int]) 
         raise InputError("STUDY or --table: one of them must say what to compare on")
     study = Study.load(options.study) if options.study else load_table(options.table).study
     study = adjusted(study, options)
+    if study.criteria:
+        raise InputError(
+            "compare ranks methods by one objective: leave out objectives and constraints, and write the one "
+            "that counts into [objective]"
+        )
     if options.table is not None:
         return compare_on_table(
             options.table,

@@ -25,6 +25,7 @@ def _scores(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         return [("tuned config", "none yet: no trial was scored")]
     rows = [*_config("tuned config", tuned, f"trial {tuned['trial']} of {len(result['trials'])}")]
     rows += _worth(result, tuned)
+    rows += _several(result, tuned)
     verdict, own = verdict_of(result), result["baseline"]
     rows.append(("gain", verdict.text))
     if verdict.use == "own" and own is not None and own["trial"] != tuned["trial"]:
@@ -58,6 +59,21 @@ def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[st
     return rows
 
 
+def _several(result: Mapping[str, Any], tuned: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Further objectives of the tuned config, its constraints, and the Pareto set."""
+    names = [one["name"] for one in result.get("objectives", ())]
+    rows = [(name, number(tuned["objectives"].get(name))) for name in names[1:]]
+    for text, value in tuned.get("constraints", {}).items():
+        rows.append((text, number(value)))
+    if tuned.get("violation"):
+        rows.append(("constraints", "broken: no trial keeps all of them"))
+    if len(names) > 1:
+        rows.append(
+            ("pareto set", f"trials {', '.join(map(str, result['pareto'])) or 'none'}: see the report")
+        )
+    return rows
+
+
 def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     cost = result["cost"]
     searched, own = rounds_of(cost)
@@ -68,6 +84,9 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     noted = [("note", result["note"])] if result.get("note") else []
     rows = [*noted, ("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
+    if parties := (result.get("flora") or {}).get("parties"):
+        sent = [party["pairs"] for party in parties if party["pairs"]]
+        rows.insert(0, ("local searches", f"{len(sent)} parties sent {sum(sent)} configs and their losses"))
     return rows if result.get("proxy") is None else [("proxy search", proxy_cost(result["proxy"])), *rows]
 
 

@@ -162,18 +162,28 @@ class Executor:
         if not (built.draws or built.mixes):
             return self._measured(built, rows)
         # A client's score must not depend on which clients are scored with it.
-        values = np.empty((2 + len(self.setup.metrics), len(rows)))
+        values = np.empty((2, len(rows)))
+        outputs: list[NDArray[Any]] = []
         for i, client in enumerate(task.clients):
             if built.draws:
                 self._seed_torch(int(client))
-            values[:, i] = self._measured(built, [rows[i]])[:, 0]
-        return values
+            values[:, i] = np.stack(self._base(built, [rows[i]], outputs))[:, 0]
+        return np.vstack([values, *self._further(outputs, rows)])
 
     def _measured(self, built: Built, rows: list[NDArray[np.int64]]) -> NDArray[np.float64]:
-        metrics = self.setup.metrics
-        outputs: list[NDArray[Any]] | None = [] if metrics else None
-        base = score(built.model.module, self.view, rows, self.setup.loss, built.channels_last, outputs)
-        return np.stack([*base, *per_client_metrics(metrics, outputs or [], self.view.data.y, rows)])
+        outputs: list[NDArray[Any]] = []
+        base = self._base(built, rows, outputs)
+        return np.stack([*base, *self._further(outputs, rows)])
+
+    def _base(self, built: Built, rows: list[NDArray[np.int64]], outputs: list[NDArray[Any]]) -> ClientScores:
+        """Loss and accuracy; what the model says of the rows is added to `outputs`, if metrics need it."""
+        kept = outputs if self.setup.metrics else None
+        return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last, kept)
+
+    def _further(
+        self, outputs: list[NDArray[Any]], rows: list[NDArray[np.int64]]
+    ) -> list[NDArray[np.float64]]:
+        return per_client_metrics(self.setup.metrics, outputs, self.view.data.y, rows)
 
     def _score_rows(self, built: Built, rows: list[NDArray[np.int64]]) -> ClientScores:
         return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last)

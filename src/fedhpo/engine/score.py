@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedhpo.core.errors import InputError
 from fedhpo.engine.loss import LossFunction, sample_sums
 from fedhpo.engine.view import DataView
-from fedhpo.protocol.metrics import Metric
+from fedhpo.protocol.metrics import Metric, at_clients
 
 BATCH = 256
 
@@ -76,7 +76,7 @@ def per_client_metrics(
     whole = np.concatenate(outputs) if outputs else np.empty((0, 1))
     ends = np.cumsum([len(own) for own in rows])
     parts = [(whole[end - len(own) : end], targets[own]) for end, own in zip(ends, rows, strict=True)]
-    return [np.array([metric.value(*part) for part in parts]) for metric in metrics]
+    return [at_clients(metric, parts) for metric in metrics]
 
 
 def per_client(sums: NDArray[np.float64], sizes: NDArray[np.int64]) -> ClientScores:

@@ -48,7 +48,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
-from fedhpo.protocol.metrics import Metric, check_metrics
+from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
 from fedhpo.queries.own import ask_each, party_at
@@ -228,10 +228,13 @@ class LearnerFederation(Federation):
         done = self._ended.pop(min(ended))
         return self._end(wanted[done.ticket], done.value, {}, done.failure)
 
-    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str]:
-        """The model, or why there is none: reasons by position in the cohort, or one for all parties."""
+    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str, int]:
+        """The model, or why there is none: reasons by position in the cohort, or one for all parties.
+
+        With it come the bytes that each party sent.
+        """
         from fedhpo.learners.boosted import BoostedTrees
-        from fedhpo.learners.collective import CollectiveError, train
+        from fedhpo.learners.collective import CollectiveError, exchanged, train
 
         trial = self._trained(work)
         try:
@@ -239,15 +242,18 @@ class LearnerFederation(Federation):
             trees = BoostedTrees(**{**trial.config.client, **trial.config.model}, random_state=seed)
             classes = self._data.classes or 2
             rows = {party: self._bench.rows([party]) for party in trial.cohort}
-            model = train(rows, trees.parameters(classes), trees.max_iter)
-            return trees.adopt(model, classes), {}, ""
+            model = trees.adopt(train(rows, trees.parameters(classes), trees.max_iter), classes)
+            return model, {}, "", exchanged(model.booster_, [x for x, _ in rows.values()])
         except CollectiveError as error:
             blamed = {} if error.party is None else {list(trial.cohort).index(error.party): str(error)}
-            return None, blamed, str(error)
+            return None, blamed, str(error), 0
         except TypeError as error:
-            return None, {}, str(error)
+            return None, {}, str(error), 0
 
-    def _end(self, number: int, model: Any, blamed: dict[int, str], failure: str) -> RoundReport:
+    def _end(
+        self, number: int, model: Any, blamed: dict[int, str], failure: str, sent: int = 0
+    ) -> RoundReport:
+        """The report; `sent` is what each party sent, and was sent, of a training over the collective."""
         work, _ = self._trials.rounds.pop(number)
         count = len(work.cohort)
         sizes = self._data.train.sizes[list(work.cohort)]
@@ -277,7 +283,8 @@ class LearnerFederation(Federation):
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=0 if failure else 1,
                 client_rounds=count,
-                bytes_down=0 if failure else _bytes(model) * count,
+                bytes_down=0 if failure else (_bytes(model) + sent) * count,
+                bytes_up=sent * count,
                 samples=int(sizes.sum()),
             ),
         )
@@ -311,6 +318,7 @@ class LearnerFederation(Federation):
         status = np.zeros(len(clients), np.int8)
         reasons: dict[int, str] = {}
         metrics = {metric.name: np.full(len(clients), np.nan) for metric in self._metrics}
+        parts: dict[int, tuple[Any, Any]] = {}
         for place, client in enumerate(clients.tolist()):
             if not sizes[place] or model is None:
                 continue
@@ -318,12 +326,16 @@ class LearnerFederation(Federation):
             try:
                 loss[place] = 1 - score_of(model, x, y, self._scoring)
                 accuracy[place] = _accuracy(model.predict(x), y)
-                if metrics:
-                    outputs = outputs_of(model, x, self._data.classes)
+                if self._metrics:
+                    own = outputs_of(model, x, self._data.classes), y
                     for metric in self._metrics:
-                        metrics[metric.name][place] = metric.value(outputs, y)
+                        metrics[metric.name][place] = metric.value(*own)
+                    parts[place] = own
             except Exception as error:
                 status[place], reasons[place] = Status.FAILED, in_words(error)
+        for metric in self._metrics:
+            if metric.pooled and parts:
+                metrics[metric.name][list(parts)] = at_clients(metric, list(parts.values()))
         cost = Cost(
             evaluations=len(clients),
             bytes_down=_bytes(model) * len(clients),

@@ -331,6 +331,8 @@ class SimulatedFederation(HoldsTrials):
         sizes = self._split_sizes(split)[chosen]
         bounds = np.unique(np.cumsum(np.maximum(sizes, 1)) // _ROWS_PER_TASK, return_index=True)[1].tolist()
         chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
+        if chunks and any(metric.pooled for metric in self._setup.metrics):
+            chunks = [(0, len(chosen))]  # a pooled metric sees all rows at once
         orders: dict[Order, tuple[int, slice]] = {}
         names = [metric.name for metric in self._setup.metrics]
         values = np.full((len(trials), 2 + len(names), len(chosen)), np.nan)

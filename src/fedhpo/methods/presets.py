@@ -52,7 +52,8 @@ class SHA(Preset):
     """Successive halving: `trials` random configs, of which `1/rate` survive each elimination.
 
     Left out, `trials` follows the total: 27 for every five full trainings that it holds. The last `finalists`
-    train to the end and are compared there, fewer of them where the total is below five trainings.
+    train to the end and are compared there, fewer of them where the total is below five trainings; with
+    several objectives more, up to half of the total.
     """
 
     trials: int | None = None

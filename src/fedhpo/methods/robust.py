@@ -104,6 +104,9 @@ class RobustHalving:
     again: bool = True
     race: bool = True
 
+    #: Trials are ordered here, by means of the scores of one objective.
+    several_objectives: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_settings(self)
         if self.scores is not None and self.scores < 1:

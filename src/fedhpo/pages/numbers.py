@@ -51,11 +51,13 @@ def whole(value: float) -> str:
 
 
 def megabytes(value: float) -> str:
-    """Bytes as megabytes or gigabytes.
+    """Bytes as megabytes or gigabytes; few of them as kilobytes.
 
-    >>> megabytes(1_234_567), megabytes(98_765_432), megabytes(2.5e9)
-    ('1.2 MB', '99 MB', '2.5 GB')
+    >>> megabytes(1_234_567), megabytes(98_765_432), megabytes(2.5e9), megabytes(4_210), megabytes(0)
+    ('1.2 MB', '99 MB', '2.5 GB', '4.2 kB', '0.0 MB')
     """
+    if 0 < value < 1e5:
+        return f"{value / 1e3:.1f} kB"
     if value >= 1e9:
         return f"{value / 1e9:.1f} GB"
     return f"{value / 1e6:.1f} MB" if value < 1e7 else f"{value / 1e6:.0f} MB"

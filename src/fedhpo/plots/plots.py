@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.plots import importance, search, space, trials
+from fedhpo.plots.pareto import pareto
 from fedhpo.plots.story import Story
 
 
@@ -45,6 +46,10 @@ class Plots:
     def parallel(self, names: Sequence[str] | None = None) -> Any:
         """A line for each trial through its hyperparameters to its score."""
         return _figure(space.parallel(self._story, names))
+
+    def pareto(self, first: str | None = None, second: str | None = None) -> Any:
+        """Trials in the plane of two objectives (by default the first two), and the Pareto set."""
+        return _figure(pareto(self._story.facts, first, second))
 
     def policy(self, trial: int | None = None) -> Any:
         """The weights of a trial's client policy over its rounds (FedEx)."""

@@ -30,6 +30,9 @@ BASE = ("accuracy", "error", "loss")
 class Metric:
     """A metric of the user's own: `function(outputs, targets)` gives a number, or one for each sample.
 
+    A `pooled` one is computed once over the rows of all clients that are asked, in a simulation: each
+    client's entry is then the metric of all rows.
+
     >>> share = Metric("positives", lambda outputs, targets: outputs[:, 1] > 0.5, maximise=True)
     >>> share.value(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([1, 0]))
     0.5
@@ -38,6 +41,7 @@ class Metric:
     name: str
     function: Function
     maximise: bool
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -46,6 +50,8 @@ class Metric:
             raise InputError(f"function must take outputs and targets, found {shown(self.function)}")
         if not isinstance(self.maximise, bool):
             raise InputError(f"maximise must be True or False, not {shown(self.maximise)}")
+        if not isinstance(self.pooled, bool):
+            raise InputError(f"pooled must be True or False, not {shown(self.pooled)}")
 
     def value(self, outputs: Array, targets: Array) -> float:
         """The metric over a client's samples; NaN without any, or where it is not defined for them."""
@@ -60,6 +66,23 @@ class Metric:
                 f"an array of shape {found.shape}"
             )
         return float(found.mean())
+
+
+def at_clients(metric: Metric, parts: Sequence[tuple[Array, Array]]) -> NDArray[np.float64]:
+    """A metric at each client, from its outputs and targets; a pooled one is the same at all that have rows.
+
+    >>> half = Metric("mean", lambda outputs, targets: outputs, maximise=True, pooled=True)
+    >>> at_clients(half, [(np.ones(1), np.ones(1)), (np.zeros(3), np.ones(3)), (np.ones(0), np.ones(0))])
+    array([0.25, 0.25,  nan])
+    """
+    if not metric.pooled:
+        return np.array([metric.value(*part) for part in parts])
+    known = [part for part in parts if len(part[1])]
+    if not known:
+        return np.full(len(parts), np.nan)
+    outputs, targets = (np.concatenate(column) for column in zip(*known, strict=True))
+    value = metric.value(outputs, targets)
+    return np.array([value if len(part[1]) else np.nan for part in parts])
 
 
 def _auroc(outputs: Array, targets: Array) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,17 @@ class Score:
     clients: int
     round: int
     rank_value: float
+    #: Of each further objective its score; see `fedhpo.protocol.criteria`.
+    others: tuple[Score, ...] = field(default=(), repr=False)
+    #: What each constraint limits.
+    limited: tuple[float, ...] = field(default=(), repr=False)
+    #: How far constraints are broken; 0 where all are kept.
+    violation: float = field(default=0.0, repr=False)
+
+    @property
+    def point(self) -> tuple[float, ...]:
+        """Of every objective the number of which less is better."""
+        return (self.rank_value, *(one.rank_value for one in self.others))
 
     def to_dict(self) -> dict[str, Any]:
         """For result.json; None for what is not known."""
@@ -61,6 +72,9 @@ class Objective:
     client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
     "uniform". `direction` follows from the metric; if given, it is checked. A metric of your own needs it.
 
+    With `pooled`, which is for simulation, a metric that is no mean over samples, such as AUROC, is that of
+    all clients' rows together in place of the mean over clients.
+
     >>> Objective("error").maximise
     False
     """
@@ -72,6 +86,7 @@ class Objective:
     direction: str | None = None
     trim: float = 0.25
     also: Sequence[str] = ()
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -87,6 +102,12 @@ class Objective:
             raise InputError(f"direction of {self.metric} is {natural!r}, not {self.direction!r}")
         if self.over not in OVER:
             raise unknown_name("objective over clients", self.over, OVER)
+        if self.pooled and (self.over != "mean" or self.metric in BASE):
+            why = f"over = {self.over!r}" if self.metric not in BASE else f"metric = {self.metric!r}"
+            raise InputError(
+                f"pooled is for means over clients of metrics such as 'auroc', it does not go with {why}; "
+                "the mean by size of 'accuracy', 'error' or 'loss' is that of all rows already"
+            )
         if not 0 <= self.trim < 0.5:
             raise InputError(f"trim must be a share in [0, 0.5), not {self.trim!r}")
         if not 0 < self.tail <= 1:
@@ -127,9 +148,10 @@ class Objective:
             mean, error = mean_and_error(values[chosen], weights[chosen])
         drawn = 1 - min(1.0, len(values) / max(population, 1))  # all of them: no error of drawing
         rank = -mean if self.maximise else mean
-        return Score(
-            mean, error * math.sqrt(drawn), len(values), round, rank if math.isfinite(mean) else math.inf
-        )
+        error *= math.sqrt(drawn)
+        if self.pooled:  # every client's entry is the same: that says nothing of the error
+            error = math.nan if drawn else 0.0
+        return Score(mean, error, len(values), round, rank if math.isfinite(mean) else math.inf)
 
     def rank_values(self, scores: Scores) -> Floats:
         """The metric at each client as a number of which less is better.
@@ -170,11 +192,14 @@ class Objective:
             "over": self.over,
             "weighting": self.weighting,
         }
-        if self.metric not in (*BASE, BALANCED):
+        if self.pooled:
+            facts["metric_is"] = f"the {self.metric} of all clients' rows together, pooled in the simulation"
+        elif self.metric not in (*BASE, BALANCED):
             facts["metric_is"] = f"the mean over clients of each one's {self.metric}, not that of all rows"
         if self.also:
             facts["also"] = list(self.also)
         own = {"tail": self.tail} if self.over == "tail" else {}
+        own |= {"pooled": True} if self.pooled else {}
         return facts | own | ({"trim": self.trim} if self.over == "trimmed" else {})
 
 
@@ -195,6 +220,8 @@ def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation
     named = [name for name in (objective.metric, *objective.also) if name not in own]
     known = [name for name in named if name != objective.metric or direction_of(name) is not None]
     found = distinct([*dict.fromkeys(known), *more])
+    if objective.pooled:
+        return tuple(replace(metric, pooled=True) for metric in found)
     return tuple(metric for metric in found if metric.name != BALANCED or federation.scoring != BALANCED)
 
 
@@ -226,9 +253,9 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     The clients are taken as a sample of those the model will serve, so the error is not 0 even where
     all clients of the federation were asked. A gain is positive where `better` is better. For a tail
     objective the gain is the difference of the two tails, and its error is not known (NaN).
-    The same holds for "worst".
+    The same holds for "worst", and for a metric that is pooled.
     """
-    if objective.over in ("tail", "worst"):
+    if objective.over in ("tail", "worst") or objective.pooled:
         first, second = (objective.observe(s, 0, 0).rank_value for s in (better, than))
         return second - first, math.nan, len(better.clients)
     _, ours, theirs = np.intersect1d(better.clients, than.clients, return_indices=True)

@@ -45,6 +45,8 @@ class LocalSearch:
         How many configs each party tries (the paper's T); the default config first, if `try_default`.
     best
         How many pairs it sends, those of lowest loss (the paper's T'); all by default.
+    spread
+        Of these send half as the best, and half spread over the quantiles of the other losses.
     sampler
         How it searches; TPE by default.
     folds
@@ -81,6 +83,7 @@ class LocalSearch:
     seed: int = 0
     journal: Path | None = None
     features: int | None = None
+    spread: bool = False
 
     name: ClassVar[str] = "local_search"
 
@@ -119,7 +122,9 @@ class LocalSearch:
             "privacy": None if self.privacy is None else self.privacy.to_dict(self.configs),
             "try_default": self.try_default,
             "seed": self.seed,
-        } | ({} if self.features is None else {"features": self.features})
+            **({} if self.features is None else {"features": self.features}),
+            **({"spread": True} if self.spread else {}),
+        }
 
 
 def _written(sampler: Sampler) -> dict[str, Any]:
@@ -191,7 +196,9 @@ class PartySearch:
             content = {"weights": self._weights(configs, losses), "size": self.size}
             return Answer(self.party, Status.OK, content, cost=self._cost(content))
         pairs = PartyPairs(self.party, self.size, configs, losses)
-        content = (pairs if self._query.best is None else pairs.best(self._query.best)).to_dict()
+        if self._query.best is not None:
+            pairs = pairs.spread(self._query.best) if self._query.spread else pairs.best(self._query.best)
+        content = pairs.to_dict()
         return Answer(self.party, Status.OK, content, cost=self._cost(content))
 
     def _weights(self, configs: Sequence[Config], losses: Sequence[float]) -> list[float]:

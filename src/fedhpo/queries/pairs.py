@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +58,36 @@ class PartyPairs:
         """The n pairs of lowest loss, best first (the paper's T'); of equal losses the one tried first."""
         if n < 1:
             raise InputError(f"n must be at least 1, found {n}")
-        order = sorted(range(len(self.losses)), key=self.losses.__getitem__)[:n]
+        return self._at(self._best_first()[:n])
+
+    def spread(self, n: int) -> PartyPairs:
+        """n pairs: half are the best, the others spread evenly over the quantiles of the other losses.
+
+        A model that has seen only good configs cannot know where the bad ones are.
+
+        >>> pairs = PartyPairs(0, 90, (Config(),) * 7, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
+        >>> pairs.spread(4).losses
+        (0.1, 0.2, 0.3, 0.7)
+        """
+        if n < 1:
+            raise InputError(f"n must be at least 1, found {n}")
+        order, count = self._best_first(), min(n, len(self.losses))
+        first = count - count // 2
+        rest = order[first:]
+        steps = max(1, count // 2 - 1)
+        places = [round(step * (len(rest) - 1) / steps) for step in range(count // 2)]
+        # One alone is the worst: of the good ones half are there already.
+        return self._at(order[:first] + [rest[place if count > 3 else -1] for place in places])
+
+    def _best_first(self) -> list[int]:
+        return sorted(range(len(self.losses)), key=self.losses.__getitem__)
+
+    def _at(self, places: Sequence[int]) -> PartyPairs:
         return PartyPairs(
             self.party,
             self.size,
-            tuple(self.configs[place] for place in order),
-            tuple(self.losses[place] for place in order),
+            tuple(self.configs[place] for place in places),
+            tuple(self.losses[place] for place in places),
         )
 
     def first(self, n: int) -> PartyPairs:

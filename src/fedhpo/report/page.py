@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.settings import shown
 from fedhpo.pages.page import frame
 from fedhpo.report.compare import comparison
 from fedhpo.report.sections import sections
@@ -25,6 +27,8 @@ DAMAGE = (
 
 def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     """Write the report on a run, or the comparison of several, and return where it is."""
+    if isinstance(runs, str | bytes | os.PathLike) or not isinstance(runs, Sequence) or not runs:
+        raise InputError(f"runs must be a list of runs' directories, such as ['runs/a'], not {shown(runs)}")
     output = Path(output)
     views = [_viewed(Path(run)) for run in runs]
     content = _shown(views, runs)

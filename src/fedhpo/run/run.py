@@ -92,6 +92,8 @@ class Run:
         against it; see `fedhpo.run.extension`.
         """
         path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise InputError(f"run = {str(path)!r}: is a file; a run needs a directory of its own")
         with trouble_at(path, "cannot make the run's directory"):
             path.mkdir(parents=True, exist_ok=True)
             names = [file.name.removesuffix(".part") for file in path.iterdir()]
@@ -360,11 +362,23 @@ class Run:
                 self.close()
 
 
+def _why_no_run(path: Path) -> str:
+    """What is at a path in place of a run, and what to do."""
+    if not path.exists():
+        return "there is no such directory; `fedhpo runs` lists runs"
+    if not path.is_dir():
+        return "it is a file; give the run's directory"
+    held = sorted(file.parent.name for file in path.glob(f"*/{RECORD}"))
+    if held:
+        return f"it holds runs; give one of them, such as {path / held[0]}"
+    return f"it has no {RECORD}"
+
+
 def open_read(path: str | Path) -> Run:
     """A run to look at, also while another process works on it; nothing can be written."""
     path = Path(path)
     if not (path / RECORD).is_file():
-        raise InputError(f"{path} is not a run: it has no {RECORD}")
+        raise InputError(f"{path} is not a run: {_why_no_run(path)}")
     record = Record(path / RECORD, read_only=True)
     try:
         if record.get("study") is None:

@@ -5,18 +5,22 @@ error, plus what the fit adds: hardly anything where all errors are known, up to
 they are not. Under noise the best trial is that with the lowest posterior mean, not the luckiest score.
 A hyperparameter that is not active sits in the middle of its range; whole numbers, lists and choices are
 rounded before the kernel sees them (Garrido-Merchan and Hernandez-Lobato, 2020).
+
+Two objectives have a process each; what is suggested has the largest expected improvement of the hypervolume.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import qmc
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.pareto import pareto_order
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.sampler import Observation
@@ -27,6 +31,7 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.surrogates.acquisition import Acquisition, expected_improvement, noisy_expected_improvement
 from fedhpo.surrogates.cube import Cube, Floats
+from fedhpo.surrogates.hypervolume import hypervolume_improvement
 from fedhpo.surrogates.process import KNOWN, UNKNOWN, Process, fit, one_thread
 from fedhpo.surrogates.refine import refined
 
@@ -51,6 +56,9 @@ class GP:
 
     acquisition: str = "ei"
     startup: int | None = None
+
+    #: So many objectives it has a model of; of more it is told one number.
+    objectives: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -101,7 +109,10 @@ class GP:
         """The acquisition as a function of points of the cube."""
         process = fitted(cube, rung, rng)
         waiting, _ = cube.features(pending)
-        if self.acquisition == "ei":
+        if any(seen.score.others for seen in rung):
+            second = [_second(seen) for seen in rung]
+            found = hypervolume_improvement([process, fitted(cube, second, rng)], waiting)
+        elif self.acquisition == "ei":
             found = expected_improvement(process, waiting)
         else:
             found = noisy_expected_improvement(process, waiting, rng)
@@ -136,6 +147,11 @@ class GP:
     def limit(self, space: Space) -> int | None:
         """The number of configs in a finite space."""
         return finite_size(space)
+
+
+def _second(seen: Observation) -> Observation:
+    """The same observation in the second objective; a trial that failed is bad in both."""
+    return replace(seen, score=seen.score.others[0]) if seen.score.others else seen
 
 
 def fitted(cube: Cube, rung: Sequence[Observation], rng: np.random.Generator) -> Process:
@@ -189,8 +205,7 @@ def _maximum(
 ) -> Floats:
     """The best of many points, after the best few, and the best configs so far, were moved about."""
     wide = qmc.Sobol(len(cube.axes), rng=rng).random(_CANDIDATES)
-    best_first = np.argsort([seen.score.rank_value for seen in rung], kind="stable")
-    leaders = cube.points(rung[place].config for place in best_first[:_REFINED])
+    leaders = cube.points(rung[place].config for place in _best_first(rung)[:_REFINED])
     points = cube.snap(np.vstack([wide, leaders]))
     worth = acquisition(points)
     order = np.argsort(-worth, kind="stable")[:_REFINED]
@@ -200,3 +215,10 @@ def _maximum(
     centres, worths = refined(cube, centres, worths, acquisition, _WIDTHS, _MOVES, rng)
     point: Floats = centres[int(np.argmax(worths))]
     return point
+
+
+def _best_first(rung: Sequence[Observation]) -> list[int]:
+    """Places of observations, the best first: those that failed last."""
+    able = [place for place, seen in enumerate(rung) if math.isfinite(seen.score.rank_value)]
+    order = [able[place] for place in pareto_order(np.array([rung[place].score.point for place in able]))]
+    return order + [place for place in range(len(rung)) if place not in set(able)]

@@ -6,7 +6,8 @@ an explicit set of trials, so that another rule may choose from it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import contextlib
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
@@ -87,7 +88,8 @@ class Halving:
     """`trials` trials, of which `1/rate` survive each elimination, until `finalists` train to the end.
 
     Left out, `trials` follows the total: 27 for every five full trainings that it holds, or as many as it
-    pays for. There are fewer finalists where they would take more than three fifths of the total. With
+    pays for. There are fewer finalists where they would take more than three fifths of the total, and with
+    several objectives more, up to half of the total. With
     `eliminations` it stops earlier, and the last rung holds more trials.
     """
 
@@ -160,6 +162,11 @@ class Halving:
 
     def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
         most = search.distinct(self.trials or search.total, sampler)
+        # Several objectives have no one winner: up to half of the total goes to finalists.
+        many = search.total // (2 * search.rounds) if search.criteria.others else 0
+        for finalists in range(many, self.finalists, -1):
+            with contextlib.suppress(InputError):
+                return replace(self, finalists=finalists).plan(search.rounds, search.total, most)
         return self.plan(search.rounds, search.total, most)
 
     def rounds(self, search: Search, sampler: Sampler) -> int:

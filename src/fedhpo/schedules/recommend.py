@@ -24,6 +24,8 @@ def recommended_by(search: Search, sampler: Sampler) -> Callable[[Sequence[Trial
         return None
     if search.objective.robust:
         return None
+    if search.criteria:  # a model of one weighing of the objectives does not know the best of the first
+        return None
 
     def prefer(rivals: Sequence[Trial]) -> Trial | None:
         if len(rivals) < 2:

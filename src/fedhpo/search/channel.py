@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from fedhpo.core.pareto import pareto_order
+from fedhpo.protocol.criteria import Judged
 from fedhpo.protocol.federation import RoundReport, Scores
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.search.evaluator import Evaluator
@@ -56,7 +60,7 @@ class OpenChannel:
             session.evaluate, population, [t.number for t in trials], search.seed, "evaluate", number
         )
         return [
-            (search.objective.observe(scores, trial.round, len(population)), scores)
+            (judged(search, trial, scores, len(population)), scores)
             for trial, scores in zip(trials, asked, strict=True)
         ]
 
@@ -81,6 +85,13 @@ class OpenChannel:
         return
 
 
+def judged(search: Search, trial: Trial, scores: Scores, population: int) -> Score:
+    """The score of a trial: of the objective, and of whatever else it is judged by."""
+    score = search.objective.observe(scores, trial.round, population)
+    known = Judged(scores, trial.cost, trial.round, trial.trained, search.rounds, population)
+    return search.criteria.judge(score, known)
+
+
 def rank_values(trials: Sequence[Trial], evaluator: Evaluator, objective: Objective) -> list[float]:
     """What each trial is compared with the others by, less being better; infinite for what failed.
 
@@ -93,6 +104,17 @@ def rank_values(trials: Sequence[Trial], evaluator: Evaluator, objective: Object
 
 
 def best_first(trials: Sequence[Trial], evaluator: Evaluator, objective: Objective) -> list[Trial]:
-    """Trials by the scores that the evaluator compares them by, ties to the earlier trial."""
-    values = zip(rank_values(trials, evaluator, objective), trials, strict=True)
-    return [trial for _, trial in sorted(values, key=lambda pair: (pair[0], pair[1].number))]
+    """Trials by the scores that the evaluator compares them by, ties to the earlier trial.
+
+    With several objectives, or constraints, by non-dominated sorting: see `fedhpo.core.pareto`.
+    """
+    in_order = sorted(trials, key=lambda trial: trial.number)
+    able = [trial for trial in in_order if math.isfinite(trial.rank_value)]
+    compared = evaluator.compared(comparable_scores(able, objective))
+    if any(score.others or score.violation for score in compared):
+        order = pareto_order(
+            np.array([score.point for score in compared]), [score.violation for score in compared]
+        )
+    else:
+        order = sorted(range(len(able)), key=lambda place: compared[place].rank_value)
+    return [able[place] for place in order] + [trial for trial in in_order if trial not in able]

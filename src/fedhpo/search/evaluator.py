@@ -209,7 +209,8 @@ def _recent(scores: Sequence[Score], rounds: Collection[int]) -> Score:
 
     error = math.hypot(*(w * s.standard_error for w, s in zip(weights, used, strict=True))) / total
     value, rank_value = mean(s.value for s in used), mean(s.rank_value for s in used)
-    return replace(latest, value=value, standard_error=error, rank_value=rank_value)
+    others = tuple(_recent([s.others[i] for s in used], rounds) for i in range(len(latest.others)))
+    return replace(latest, value=value, standard_error=error, rank_value=rank_value, others=others)
 
 
 def _at(scores: Scores, clients: Ints) -> Scores:

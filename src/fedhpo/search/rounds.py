@@ -91,6 +91,7 @@ class Rounds:
         if report.applied:
             trial.round = report.round
             trial.trained += 1
+            trial.cost += report.cost
             trial.losses.append(round_loss(report))
         elif attempt + 1 < _ATTEMPTS and not _diverged(report):
             self._unused[trial.number] = report

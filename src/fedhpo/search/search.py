@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
 from fedhpo.policies import Fixed
+from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import PRODUCTS
 from fedhpo.protocol.ledger import Ledger
@@ -27,6 +28,7 @@ from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, TuningError
 from fedhpo.search.private import channel_of
 from fedhpo.search.rounds import Rounds
+from fedhpo.search.scalarised import told
 from fedhpo.search.scores_in_round import scores_in_round
 from fedhpo.search.standing import leader_of, why_none
 from fedhpo.search.trial import (
@@ -80,10 +82,13 @@ class Search:
         keep_baseline: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
         failures: Failures | None = None,
+        criteria: Criteria | None = None,
     ) -> None:
         self.space = space
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
+        #: What trials are judged by besides: further objectives, and constraints.
+        self.criteria = Criteria() if criteria is None else criteria
         #: What stands between clients' scores and the method.
         self.channel: Channel = channel_of(evaluator)
         self.pool = pool
@@ -140,6 +145,7 @@ class Search:
             enqueued=self.enqueued,
             pool=self.pool,
             keep_baseline=self._keep_baseline,
+            criteria=self.criteria,
         )
         other.begin(session, channel=channel)
         return other
@@ -215,7 +221,8 @@ class Search:
                 return self.enqueued[number].to_dict()
             asked = [trial.config for trial in self.trials[self._asked_since :]]
             rng = stream(self.seed, "ask", number)
-            config = sampler.suggest(self.space, self.observations, asked, rng, self.pool)
+            seen = told(sampler, self.observations, stream(self.seed, "weights", number))
+            config = sampler.suggest(self.space, seen, asked, rng, self.pool)
             return None if config is None else config.to_dict()
 
         any_config = self.space.default().to_dict()

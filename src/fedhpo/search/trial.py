@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fedhpo.protocol.federation import Scores
+from fedhpo.protocol.federation import Cost, Scores
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.policy import PolicyState
 from fedhpo.space.config import Config
@@ -65,6 +65,8 @@ class Trial:
     trained: int = 0
     #: How often it was scored for a private exchange; see `fedhpo.methods.fedpop.private`.
     judged: int = 0
+    #: What these rounds cost.
+    cost: Cost = field(default_factory=Cost)
     #: Whether its policy asks for products of updates.
     products: bool = False
     first: Config = field(init=False, repr=False)

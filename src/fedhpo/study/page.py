@@ -54,7 +54,7 @@ def page() -> str:
         "`fedhpo runs` and `fedhpo.load_table` only read: they import nothing that a run or a table names, "
         "and follow no links out of a run's directory.",
         "## Top level",
-        _keys(whole, {name: sections[name] for name in ("name", "seed")}, ()),
+        _keys(whole, {name: sections[name] for name in ("name", "seed", "objectives", "constraints")}, ()),
         *_section(whole, "data"),
         _names(
             "data set",

@@ -181,6 +181,15 @@ class StudyFile(Section):
 
     name: str | None = Field(None, min_length=1, description="name of the run; the file's name if left out")
     seed: int = Field(0, ge=0, description="makes the search repeatable")
+    objectives: list[str | dict[str, Any]] | None = Field(
+        None,
+        description="several objectives, in place of `[objective]`: the first is a score such as `accuracy`; "
+        "others may be scores (`accuracy_tail`, `loss_worst`, a table with the keys of `[objective]`) or "
+        "costs of one training: `bytes_up`, `bytes_down`, `bytes`, `samples`",
+    )
+    constraints: list[str] = Field(
+        [], description="limits that trials must keep, such as `bytes_up <= 1e6` or `accuracy_worst >= 0.5`"
+    )
     data: Data = Field(description="`[data]`")
     model: Model = Field(description="`[model]`")
     space: SpaceSection = Field(description="`[space.client]` and so on")

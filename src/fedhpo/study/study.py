@@ -19,6 +19,7 @@ from fedhpo.aggregation.presets import PRESETS
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import call_own
 from fedhpo.methods import FedTune, RandomSearch, Tuner
+from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import BALANCED, Objective, natural_objective, objective_of
 from fedhpo.search.evaluator import Evaluator
@@ -31,6 +32,7 @@ from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
+from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
@@ -107,7 +109,8 @@ class Study:
         else:
             check_model(self.file.model, self.file.space.model)
             check_space(self.space, self.file.server)
-        _ = self.method, self.objective, self.evaluator, self.proxy_study
+        _ = self.method, self.evaluator, self.proxy_study
+        check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
         budget = self.file.budget
@@ -231,12 +234,24 @@ class Study:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is optimised."""
+        """What is optimised; the first of several objectives."""
+        if self.file.objectives is not None:
+            if "objective" in self.given:
+                raise InputError(
+                    "objectives: leave out [objective], or write its keys into a table of objectives"
+                )
+            return objectives_of(None, self.file.objectives, ())[0]
         given = self.file.objective.model_dump(exclude_unset=True)
         if is_learner(self.file.model) and "metric" not in given:
             scoring = self.file.model.others.get("scoring") or BALANCED
             given = {"metric": objective_of(scoring).metric, **given}
         return build(Objective, given, "objective")
+
+    @cached_property
+    def criteria(self) -> Criteria:
+        """What trials are judged by besides: further objectives, and constraints."""
+        first, several = self.objective, self.file.objectives
+        return objectives_of(first if several is None else None, several, self.file.constraints)[1]
 
     def _objective_of(self, federation: Federation) -> Objective:
         """What is optimised; where the file names no metric, what goes with the federation's targets."""
@@ -388,7 +403,9 @@ class Study:
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,
-                    objective=self._objective_of(opened),
+                    objective=self._objective_of(opened) if self.file.objectives is None else None,
+                    objectives=self.file.objectives,
+                    constraints=self.file.constraints,
                     evaluation=self.evaluator,
                     callbacks=callbacks,
                     timeout=timeout if timeout is not None else budget.timeout,

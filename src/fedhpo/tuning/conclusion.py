@@ -38,8 +38,12 @@ class Conclusion:
     def verdict(self, search: Search) -> Verdict:
         """Whether tuning improved on the user's own config."""
         best = self.best
-        named = None if best is None else {"trial": best.number, "rounds": best.round}
-        first = [{"path": path_of(trial)} for trial in search.trials[:1]]
+        broken = best.score.violation if best is not None and best.score else 0.0
+        named = None if best is None else {"trial": best.number, "rounds": best.round, "violation": broken}
+        first = [
+            {"path": path_of(trial), "violation": trial.score.violation if trial.score else 0.0}
+            for trial in search.trials[:1]
+        ]
         return verdict_of({"best": named, "gain": named_gain(self.gain), "trials": first})
 
     def used(self, search: Search) -> Trial | None:

@@ -54,24 +54,27 @@ def _optuna(result: Result, target: str, name: str) -> int:
     except ImportError:
         raise MissingExtraError("optuna", "optuna") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    direction = result.facts["objective"]["direction"]
+    objectives = result.facts.get("objectives") or [result.facts["objective"]]
+    directions = [one["direction"] for one in objectives]
     try:
-        study = optuna.create_study(storage=target, study_name=name, direction=direction)
+        study = optuna.create_study(storage=target, study_name=name, directions=directions)
     except optuna.exceptions.DuplicatedStudyError:
         raise InputError(
             f"{target} holds a study {name!r} already: take another file, or delete it"
         ) from None
     distributions = _distributions(Space.from_dict(result.facts["space"]), optuna.distributions)
-    points = _points(result)
+    # Optuna knows neither intermediate values nor pruning where there are several objectives.
+    points = _points(result) if len(directions) == 1 else {}
     states = optuna.trial.TrialState
-    for row in result.trials:
+    for row, trial in zip(result.trials, result.facts["trials"], strict=True):
         known = {key: one for key, one in distributions.items() if row.get(key) is not None}
-        scored = row["score"] is not None and math.isfinite(row["score"])
+        values = list(trial.get("objectives", {"score": row["score"]}).values())
+        scored = len(values) == len(directions) and all(v is not None and math.isfinite(v) for v in values)
         ended = states.PRUNED if row["status"] == "eliminated" else states.COMPLETE
         study.add_trial(
             optuna.trial.create_trial(
                 state=ended if scored else states.FAIL,
-                value=row["score"] if scored else None,
+                values=values if scored else None,
                 params={key: _plain(row[key]) for key in known},
                 distributions=known,
                 intermediate_values=points.get(row["trial"], {}),

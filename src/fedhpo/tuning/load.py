@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.run.run import open_read
+from fedhpo.tuning.arguments import checked_run
 from fedhpo.tuning.model_file import load_model
 from fedhpo.tuning.result import Result, Table
 
@@ -20,7 +20,9 @@ def load_run(path: str | os.PathLike[str], *, model: Any = None) -> Result:
     `result.model` is None. Estimators of scikit-learn are not kept: call `fedhpo.tune` with the run's
     directory again, which fits the winner anew. Nothing in the directory is run or unpickled.
     """
-    directory = Path(path)
+    directory = checked_run(path)
+    if directory is None:
+        raise InputError("path must be the directory of a run, not None")
     with open_read(directory) as run:
         facts, rows = run.result(), run.history()
     if facts is None:

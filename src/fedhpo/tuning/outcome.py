@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from fedhpo.core.pareto import fronts
 from fedhpo.core.version import VERSION
 from fedhpo.methods import Tuner
 from fedhpo.methods.sections import sections_of
@@ -34,13 +38,15 @@ def outcome_of(
         **sections_of(method, search),
         "seed": search.seed,
         "objective": objective,
+        **search.criteria.to_dict(search.objective),
+        **({"pareto": pareto_set(search)} if search.criteria else {}),
         "evaluation": search.evaluator.to_dict(),
         "privacy": _privacy(search),
-        "best": None if best is None else _shown(best, found.tests) | scores_of(search, best),
-        "baseline": None if own is None else _shown(own, found.tests),
+        "best": None if best is None else _shown(search, best, found.tests) | scores_of(search, best),
+        "baseline": None if own is None else _shown(search, own, found.tests),
         "gain": named_gain(found.gain),
         "verdict": found.verdict(search).to_dict(),
-        "trials": [_row(trial) for trial in search.trials],
+        "trials": [_row(search, trial) for trial in search.trials],
         "tried": {scope: len(vectors) for scope, vectors in search.tried.items()},
         "policies": [
             {"trial": trial.number, **trial.policy.history()}
@@ -57,7 +63,23 @@ def outcome_of(
     }
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def pareto_set(search: Search) -> list[int]:
+    """The trials that keep all constraints and that none beats in every objective.
+
+    They come by the first objective, the best first. Trials are compared where they were trained longest: one
+    that was eliminated before is not among them.
+    """
+    scored = [t for t in search.trials if t.score is not None and math.isfinite(t.rank_value)]
+    longest = max((t.score.round for t in scored if t.score), default=0)
+    rivals = [t for t in scored if t.score and t.score.round == longest and not t.score.violation]
+    if not rivals:
+        return []
+    points = np.array([t.score.point for t in rivals if t.score])
+    front = [t for t, place in zip(rivals, fronts(points), strict=True) if place == 0]
+    return [t.number for t in sorted(front, key=lambda t: (t.rank_value, t.number))]
+
+
+def _row(search: Search, trial: Trial) -> dict[str, Any]:
     """One trial of the table of trials."""
     shown = trial.score.to_dict() if trial.score else {}
     return {
@@ -69,6 +91,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "standard_error": shown.get("standard_error"),
         "reason": trial.reason,
         "path": path_of(trial),
+        **search.criteria.told(search.objective, trial.score),
     }
 
 
@@ -102,11 +125,12 @@ def _privacy(search: Search) -> dict[str, Any] | None:
     return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS}
 
 
-def _shown(trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+def _shown(search: Search, trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     return {
         "trial": trial.number,
         "config": deployed(trial).to_dict(),
         "rounds": trial.round,
         "validation": trial.score.to_dict() if trial.score else None,
         "test": tests.get(trial.number),
+        **search.criteria.told(search.objective, trial.score),
     }

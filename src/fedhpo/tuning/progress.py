@@ -45,6 +45,17 @@ class Pace:
         return (now - then) / (done - first) * max(0.0, total - done) if done > first else None
 
 
+def where(done: float, total: float) -> str:
+    """How far a search is in its budget.
+
+    Trials train side by side: until all of them have ended a round, none is counted.
+
+    >>> where(0, 400), where(27, 400)
+    ('first rounds under way', 'round 27 of 400')
+    """
+    return f"round {done:.0f} of {max(total, done):.0f}" if done else "first rounds under way"
+
+
 def state(search: Search) -> str:
     """Trials by status, and the leader: of the trials that were trained longest, the best."""
     counts = Counter(trial.status for trial in search.trials)
@@ -116,8 +127,7 @@ class LiveDisplay:
             self._task,
             completed=done,
             total=max(total, done),
-            # Trials train side by side: until all of them have ended a round, none is counted.
-            where=f"round {done:.0f} of {max(total, done):.0f}" if done else "first rounds under way",
+            where=where(done, total),
             left="replaying" if event.replayed else f"about {duration(left)} left" if left else "",
         )
         self._live.update(Group(self._bar, Text(f"  {state(event.search)}", style="dim")))
@@ -151,7 +161,7 @@ class NotebookLine:
 
         done, total = event.search.ledger.spent["rounds"], event.search.total
         left = None if event.replayed else self._pace.left(done, total)
-        bar = f"<progress value={done:g} max={max(total, done):g}></progress> round {done:g} of {total:g}"
+        bar = f"<progress value={done:g} max={max(total, done):g}></progress> {where(done, total)}"
         said = f"{state(event.search)}{f'; about {duration(left)} left' if left else ''}"
         shown = HTML(f"{bar}<br><small>{escape(said)}</small>")
         if self._handle is None:

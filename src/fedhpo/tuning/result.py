@@ -219,6 +219,24 @@ class Result:
         return Table(rows)
 
     @property
+    def pareto(self) -> Table:
+        """With several objectives: the trials that none beats in all of them, the best of the first first.
+
+        They keep all constraints, and are compared where trials were trained longest. One row for each: its
+        objectives, its constraints, its config. With one objective it is the best trial alone.
+        """
+        numbers = self.facts.get("pareto")
+        if numbers is None:
+            numbers = [] if self.facts["best"] is None else [self.facts["best"]["trial"]]
+        by_number = {trial["trial"]: trial for trial in self.facts["trials"]}
+        rows = []
+        for trial in (by_number[number] for number in numbers):
+            values = trial.get("objectives") or {self.facts["objective"]["metric"]: trial["score"]}
+            row = {"trial": trial["trial"], "rounds": trial["rounds"], **values}
+            rows.append(row | trial.get("constraints", {}) | Config.from_dict(trial["config"]).flat())
+        return Table(rows)
+
+    @property
     def failures(self) -> Table:
         """Replies of clients that could not be used, one row per reason and client; empty if there were none.
 
@@ -269,6 +287,18 @@ class Result:
             lines.append(f"{name} = {json.dumps(value)}")
         return "\n".join(lines) + "\n"
 
+    def _said_of_several(self) -> list[str]:
+        """How many trials are worth a choice, and whether the best one keeps the constraints."""
+        lines = []
+        if names := [one["name"] for one in self.facts.get("objectives", ())][1:]:
+            count = len(self.facts["pareto"])
+            values = ", ".join(f"{name} {shown(self._best['objectives'].get(name))}" for name in names)
+            lines.append(f"{values}; {count} trials in the Pareto set: see result.pareto")
+        if self._tuned.get("violation"):
+            broken = ", ".join(f"{text}: {shown(v)}" for text, v in self._tuned["constraints"].items())
+            lines.append(f"no trial keeps all constraints; the best has {broken}")
+        return lines
+
     def __repr__(self) -> str:
         return f"<Result: {str(self).splitlines()[0]}>"
 
@@ -300,6 +330,7 @@ class Result:
             lines.append(f"test {metric} {tested:.4f}")
         others = {k: v for k, v in (self.metrics or {}).items() if k not in ("loss", "accuracy", metric)}
         lines += [f"validation {name} {value:.4f}" for name, value in others.items()]
+        lines += self._said_of_several()
         lines += [f"gain: {self.verdict}", str(self.best_config)]
         if note := self.facts.get("note"):
             lines.append(f"note: {note}")

@@ -12,6 +12,7 @@ from typing import Any
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
 from fedhpo.methods import Tuner, method_of
+from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import QUERY, Federation
 from fedhpo.protocol.ledger import Budget
@@ -25,7 +26,8 @@ from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private,
 from fedhpo.search.search import Search, check_cohort
 from fedhpo.space import Space
 from fedhpo.space.config import Config
-from fedhpo.tuning.arguments import checked_evaluator, checked_objective, checked_seed
+from fedhpo.tuning.arguments import checked_evaluator, checked_seed
+from fedhpo.tuning.objectives import check_criteria, objectives_of
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Prepared:
             },
             "seed": search.seed,
             "objective": search.objective.to_dict(),
+            **search.criteria.to_dict(search.objective),
             "evaluation": search.evaluator.to_dict(),
             "enqueue": [config.to_dict() for config in self.enqueued],
             "clients": [len(federation.train_clients), len(federation.validation_clients)],
@@ -94,6 +97,8 @@ def prepare(
     cohort: int,
     seed: int,
     objective: Objective | str | None = None,
+    objectives: Sequence[Any] | None = None,
+    constraints: Sequence[str] = (),
     evaluation: Evaluator | None = None,
     metrics: Sequence[Any] = (),
     enqueued: Sequence[Config] = (),
@@ -106,9 +111,13 @@ def prepare(
     The arguments are those of `fedhpo.tune`.
     """
     chosen = method_of(method)
-    objective = checked_objective(natural_objective(federation) if objective is None else objective)
+    if objective is None and objectives is None:
+        objective = natural_objective(federation)
+    objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = checked_evaluator(evaluation)
-    federation.measure(wanted := metrics_of(objective, metrics, federation))
+    check_criteria(criteria, chosen, evaluator)
+    wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
+    federation.measure(wanted)
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
     total = 10 * rounds if total is None else whole_number("total", total)
@@ -134,8 +143,15 @@ def prepare(
         keep_baseline=baseline,
         on_event=on_event,
         failures=failures,
+        criteria=criteria,
     )
     chosen.rounds(search)  # refuses a budget that is too small
     private = evaluator.privacy is not None
     plan = plan_private(search, chosen, federation, baseline) if private else None
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
+
+
+def _further(criteria: Criteria, metrics: Sequence[Any]) -> list[str]:
+    """The metrics that criteria need and that are not given as objects of the user's own."""
+    own = {metric.name for metric in metrics if isinstance(metric, Metric)}
+    return [name for name in criteria.metrics if name not in own]

@@ -59,6 +59,8 @@ def tune(
     seed: int = 0,
     run: str | Path | None = None,
     objective: Objective | str | None = None,
+    objectives: Sequence[Objective | str | Mapping[str, Any]] | None = None,
+    constraints: Sequence[str] = (),
     evaluation: Evaluator | None = None,
     metrics: Sequence[Any] = (),
     callbacks: Sequence[Callback] = (),
@@ -94,6 +96,13 @@ def tune(
         What is optimised ("accuracy", "error", "loss", of learners also "balanced_accuracy", or an
         `Objective`), and how it is observed: at which clients, with which noise and privacy. By default
         accuracy; of learners, what they score by; of other regression, the loss.
+    objectives
+        Several, in place of `objective`: names such as "accuracy", "accuracy_tail" (the worst tenth of
+        clients), "loss_worst", "bytes_up" or "samples", or `Objective` objects. `result.pareto` are the
+        trials that none beats in all of them. The best trial is that of the first, which must be a score.
+    constraints
+        Limits such as "bytes_up <= 1e6" or "accuracy_worst >= 0.5"; a trial that breaks one loses to all that
+        keep them.
     metrics
         Further metrics to report: names, scorers of scikit-learn, or `fedhpo.Metric` objects, one of which an
         objective may name too. Each client computes them from outputs and targets when it evaluates.
@@ -137,6 +146,8 @@ def tune(
         cohort=cohort,
         seed=seed,
         objective=objective,
+        objectives=objectives,
+        constraints=constraints,
         evaluation=evaluation,
         metrics=metrics,
         enqueued=[space.default(), *checked_enqueue(enqueue, space)],

@@ -53,6 +53,9 @@ def verdict_of(result: Mapping[str, Any]) -> Verdict:
     replaced = bool(result["trials"] and result["trials"][0].get("path"))
     if best["trial"] == 0 and not replaced:
         return Verdict("no improvement", "own", "no improvement: keep your config (trial 0), the best found")
+    if result["trials"] and result["trials"][0].get("violation") and not best.get("violation"):
+        text = "your own config (trial 0) breaks a constraint, the tuned one keeps them all"
+        return Verdict("improved", "tuned", text)
     value = _number(gain and gain["value"])
     if gain is None or value is None:
         why = "your own config (trial 0) was not scored beside the winner"

@@ -165,6 +165,11 @@ class GridFederation(Federation):
 
     def measure(self, metrics: Sequence[Metric]) -> None:
         for metric in metrics:
+            if metric.pooled:
+                raise InputError(
+                    f"pooled: {metric.name!r} of all rows together needs everybody's outputs in one place, "
+                    "which only a simulation has; leave it out"
+                )
             if not by_name(metric):
                 raise InputError(
                     f"metric {metric.name!r}: no function travels to Flower's clients; use a name of ours "

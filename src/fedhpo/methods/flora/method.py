@@ -53,7 +53,9 @@ JOURNAL = "local-search.jsonl"
 class FLoRA(Method):
     """FLoRA: every party tunes on its own rows, then one training with what suits them all.
 
-    `configs` are tried by each party (T), of which it sends all or the `best` (T'). How it searches is up to
+    `configs` are tried by each party (T), of which it sends all or `best` many (T'): the better half of these
+    are its best, the others are spread over all its losses; with `spread = false` all are its best, as in
+    the paper. How it searches is up to
     `sampler`, `folds`, `local_rounds` (as long as the federated training by default), `deadline`, `privacy`
     and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
     the metric of the objective, as all that follows does; of learners that is balanced accuracy, the
@@ -61,7 +63,8 @@ class FLoRA(Method):
 
     `surface` is "aplm" (the mean of the parties' own models), "mplm" (their maximum, for parties that
     differ much), "sgm" (one model of all pairs), "sgm+u" (with `alpha` times its uncertainty), or "auto";
-    `regressor` is "forest" or "gp"; with `weighting = "size"` larger parties count more.
+    `regressor` is "forests" (three forests averaged, so that a seed moves the choice less), "forest" (one,
+    the paper's) or "gp"; with `weighting = "size"` larger parties count more.
 
     `refine` adds so many further trainings, which also tune the server's hyperparameters: local searches
     cannot see these, and train once with their defaults. `diagnose = false` leaves out what is said of
@@ -73,7 +76,7 @@ class FLoRA(Method):
     best: int | None = None
     surface: Literal["sgm", "sgm+u", "mplm", "aplm", "auto"] = "aplm"
     alpha: float = 1.0
-    regressor: Literal["forest", "gp"] = "forest"
+    regressor: Literal["forests", "forest", "gp"] = "forests"
     weighting: Literal["uniform", "size"] = "uniform"
     sampler: Literal["tpe", "random", "gp"] = "tpe"
     folds: int | None = None
@@ -84,8 +87,10 @@ class FLoRA(Method):
     refine: int = 0
     try_default: bool = True
     diagnose: bool = True
+    spread: bool = True
 
     name: ClassVar[str] = "flora"
+    number: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -221,6 +226,7 @@ class FLoRA(Method):
             space,
             configs=self.configs,
             best=self.best,
+            spread=self.spread and self.best is not None,
             sampler=SAMPLERS[self.sampler](),
             folds=self.folds,
             scoring=scoring,

@@ -41,6 +41,7 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("predicted for your config", score(found.get("predicted_default_loss"))),
         ("training", found["training"]),
         ("gamma (heterogeneity)", number(known["gamma"]) if known.get("gamma") is not None else None),
+        ("estimated optimality gap", _gap(known)),
         ("distance between parties' rows", _distances(known.get("wasserstein"))),
         ("recommended surface", known.get("recommended")),
     ]
@@ -52,6 +53,14 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
             ("sensitivity", f"{number(private['sensitivity'])} ({private['sensitivity_is']})"),
         ]
     return [(name, value) for name, value in rows if value is not None]
+
+
+def _gap(known: Mapping[str, Any]) -> str | None:
+    """What parties give up for a common config, beside the largest error of their models."""
+    if known.get("optimality_gap") is None:
+        return None
+    delta = max(party["delta"] for party in known["parties"])
+    return f"{score(known['optimality_gap'])}; models err by at most {score(delta)} (delta)"
 
 
 def _distances(found: Mapping[str, Any] | None) -> str | None:

@@ -22,6 +22,7 @@ from fedhpo.report.sections.hyperparameters import hyperparameters
 from fedhpo.report.sections.importance import across, importance
 from fedhpo.report.sections.outliers import outliers
 from fedhpo.report.sections.own import own
+from fedhpo.report.sections.pareto import pareto
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
@@ -30,6 +31,7 @@ from fedhpo.report.view import RunView
 
 SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = (
     headline,
+    pareto,
     progress,
     curves,
     across,

@@ -21,10 +21,12 @@ class BoundTerms:
     Attributes:
         delta: delta_i, the largest error of the party's own regressor on its own pairs
         nearest: the distance from the recommended config to the nearest that the party tried
+        given_up: what its own regressor expects of the config, beyond the party's own lowest loss
     """
 
     delta: float
     nearest: float
+    given_up: float
 
 
 def bound_terms(
@@ -36,6 +38,7 @@ def bound_terms(
         BoundTerms(
             delta=float(np.abs(np.array(party.losses) - regressor.predict(cube.points(party.configs))).max()),
             nearest=min(space.distance(config, tried) for tried in party.configs),
+            given_up=float(regressor.predict(cube.points([config]))[0]) - min(party.losses),
         )
         for party, regressor in zip(parties, own, strict=True)
     ]

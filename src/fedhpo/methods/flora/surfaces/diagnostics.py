@@ -11,7 +11,7 @@ from fedhpo.methods.flora.surfaces.bound import bound_terms
 from fedhpo.methods.flora.surfaces.heterogeneity import best_scores, gamma
 from fedhpo.methods.flora.surfaces.left_out import leave_out, recommend
 from fedhpo.methods.flora.surfaces.own import own_regressors
-from fedhpo.methods.flora.surfaces.surface import checked
+from fedhpo.methods.flora.surfaces.surface import checked, party_weights
 from fedhpo.pages.numbers import finite
 from fedhpo.queries.pairs import PartyPairs
 from fedhpo.space import Space
@@ -44,9 +44,11 @@ def diagnose(
     Returns
     -------
     `gamma`, `pmin` and `pmax` (heterogeneity); `parties`: for each its `best` score, `gap` (that less the
-    default's), `delta` and `nearest` (terms of the optimality bound); `wasserstein`: the
-    distances; `left_out`: the leave-one-party-out figures of each surface; the `recommended` surface and
-    `why`.
+    default's), `delta` and `nearest` (terms of the optimality bound), `given_up` (what its own model expects
+    of the config beyond its own best); `optimality_gap`: the mean of what is given up. No config is better at
+    every party than each one's own best, as far as they searched, so the mean loss that is expected of the
+    config is at most so far from the lowest. `wasserstein`: the distances; `left_out`: the
+    leave-one-party-out figures of each surface; the `recommended` surface and `why`.
     """
     checked(space, parties, weighting)
     if default_losses is not None and len(default_losses) != len(parties):
@@ -64,6 +66,7 @@ def diagnose(
     recommended, why = recommend(figures, differ, reason)
     # Delta does not hang on the config; any will do where none was recommended.
     terms = bound_terms(space, parties, own, parties[0].configs[0] if config is None else config)
+    counts = party_weights(parties, weighting)
     rows = [
         {
             "party": party.party,
@@ -73,6 +76,7 @@ def diagnose(
             "gap": None if default_losses is None else scores[place] - (1 - default_losses[place]),
             "delta": terms[place].delta,
             "nearest": None if config is None else terms[place].nearest,
+            "given_up": None if config is None else terms[place].given_up,
         }
         for place, party in enumerate(parties)
     ]
@@ -81,6 +85,7 @@ def diagnose(
             "gamma": differ,
             "pmin": min(scores),
             "pmax": max(scores),
+            "optimality_gap": None if config is None else float(counts @ [one.given_up for one in terms]),
             "parties": rows,
             "wasserstein": None if distances is None else dict(distances),
             "left_out": {name: asdict(figure) for name, figure in figures.items()},

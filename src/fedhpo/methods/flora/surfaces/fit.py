@@ -36,7 +36,7 @@ def fit_surface(
     alpha
         How much uncertainty counts in "sgm+u".
     regressor
-        "forest" (100 trees, as in the paper) or "gp".
+        "forest" (100 trees, as in the paper), "forests" (three of them) or "gp".
     weighting
         "uniform", or "size": parties count by their rows. The maximum of "mplm" has no weights.
     """

@@ -1,0 +1,42 @@
+"""How much CPU it takes until anything happens."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def cpu_seconds(arguments):
+    """CPU time of a process, the least of five: other programs only ever add to it."""
+    found = []
+    for _ in range(5):
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        with process.stderr:
+            said = process.stderr.read()
+        assert process.returncode == 0, said
+        found.append(usage.ru_utime + usage.ru_stime)
+    return min(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"), [(["-c", "import fedhpo"], 0.2), (["-m", "fedhpo", "--help"], 0.5)]
+)
+def test_it_starts_at_once(arguments, most):
+    assert cpu_seconds(arguments) < most
+
+
+def test_nothing_heavy_is_imported_before_it_is_used():
+    heavy = {"torch", "sklearn", "scipy", "numpy", "plotly", "pydantic", "rich", "pandas"}
+    code = f"import sys, fedhpo, fedhpo.cli; print(*({heavy} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    assert said.strip() == ""

@@ -1,0 +1,60 @@
+"""The four users' examples: each script runs, and its notebook is executed with nbconvert."""
+
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+USERS = Path(__file__).parents[2] / "examples" / "users"
+SCRIPTS = sorted(path for path in USERS.glob("*.py") if not path.name.startswith("_"))
+#: What each says at its end.
+SAID = {
+    "newcomer": "trials",
+    "pytorch_researcher": "Pareto set",
+    "flower_engineer": "num-server-rounds = 5",
+    "data_scientist": "['ill']",
+}
+written = runpy.run_path(str(USERS / "_notebooks.py"))["written"]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A copy, so that what the examples write does not stay."""
+    for file in USERS.iterdir():
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_the_script_runs_and_is_short(script, elsewhere, capsys):
+    source = script.read_text().splitlines()
+    assert sum(bool(line.strip()) and not line.startswith("#") for line in source) < 40
+    if script.stem == "flower_engineer":
+        pytest.importorskip("flwr")
+    runpy.run_path(str(elsewhere / script.name), run_name="__main__")
+    assert SAID[script.stem] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_the_notebook_is_that_of_the_script(script):
+    made = script.with_suffix(".ipynb").read_text()
+    assert made == written(script), "run: python examples/users/_notebooks.py"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_the_notebook_is_executed(script, elsewhere, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    execute = pytest.importorskip("nbconvert.preprocessors")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))
+    notebook = nbformat.read(elsewhere / f"{script.stem}.ipynb", as_version=4)
+    execute.ExecutePreprocessor(timeout=120).preprocess(notebook, {"metadata": {"path": str(elsewhere)}})
+    shown = "".join(
+        output.get("text", "") + str(output.get("data", {}).get("text/plain", ""))
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+    )
+    assert SAID[script.stem] in shown
