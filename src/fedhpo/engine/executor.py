@@ -204,7 +204,10 @@ class Executor:
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
-                train(model, x, y, h, rng, self.setup.loss, built.channels_last)
+                if built.by_hand is not None:
+                    built.by_hand.train(x, y, h, rng)
+                else:
+                    train(model, x, y, h, rng, self.setup.loss, built.channels_last)
                 samples = h.epochs * len(rows)
             else:
                 model.module.train()
