@@ -84,7 +84,7 @@ def largest_difference(ours, theirs):
     )
 
 
-def lean_difference(name, h, hand=False):
+def lean_difference(name, h):
     """How far local training ends from PyTorch's SGD, and how far that moved."""
     animal = ZOO[name]
     x, y = rows_of(animal)
@@ -93,12 +93,7 @@ def lean_difference(name, h, hand=False):
     before = state(theirs)
     built = look_at(FlatModel(ours), x[:8], y[:8], None)
     built.model.load(FlatModel(theirs).vector())
-    if hand:
-        if built.by_hand is None:
-            return None
-        built.by_hand.train(x, y, h, np.random.default_rng(1))
-    else:
-        train(built.model, x, y, h, np.random.default_rng(1), channels_last=built.channels_last)
+    train(built.model, x, y, h, np.random.default_rng(1), channels_last=built.channels_last)
     after = state(sgd(theirs, x, y, h, np.random.default_rng(1)))
     return largest_difference(state(ours), after), largest_difference(after, before)
 

@@ -246,7 +246,7 @@ def _data(parameter: nn.Parameter | None) -> Tensor | None:
 
 
 def by_hand(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> ByHand | None:
-    """How to train this model without autograd, or None: a fixed rule, never a timing, so that results repeat.
+    """How to train this model without autograd, or None. A fixed rule, never a timing: results repeat.
 
     Chains under our own losses can be; two steps on a few rows must give what autograd gives.
     """

@@ -133,7 +133,7 @@ def loss_gradient(output: Tensor, target: Tensor, weight: Tensor | float) -> Ten
     """
     if target.is_floating_point():
         error = output - target.view_as(output)
-        return error.mul_(2.0 / max(1, output[0].numel())).mul_(weight)
+        return error.mul_(2.0 / output.shape[-1]).mul_(weight)
     found = torch.softmax(output, -1)
     return found.scatter_add_(-1, target.unsqueeze(-1), _minus_one(target)).mul_(weight)
 
