@@ -39,7 +39,7 @@ class StackedChain:
                 continue
             part = found.narrow(1, places[0], layer.weight.numel())
             part.view(len(found), *layer.weight.shape).copy_(torch.bmm(gradient.transpose(1, 2), inputs[i]))
-            if layer.bias is not None:
+            if len(places) == 2:
                 torch.sum(gradient, 1, out=found.narrow(1, places[1], len(layer.bias)))
             if i > self._first:
                 gradient = torch.bmm(gradient, _weight(layer, weights, places))
@@ -54,7 +54,7 @@ def _forward(layer: nn.Module, x: Tensor, weights: Tensor, places: list[int]) ->
     match layer:
         case nn.Linear():
             transposed = _weight(layer, weights, places).transpose(1, 2)
-            if layer.bias is None:
+            if len(places) == 1:  # no bias
                 return torch.bmm(x, transposed)
             bias = weights.narrow(1, places[1], len(layer.bias)).unsqueeze(1)
             return torch.baddbmm(bias, x, transposed)
