@@ -18,6 +18,7 @@ from fedhpo.privacy.accounting import epsilon_each
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import most_asked, rotation_order, slot_cohort
 from fedhpo.protocol.objective import Objective
+from fedhpo.report.told import Told
 from fedhpo.run import open_read
 from fedhpo.search.account import RotationAccount, RotationPlan
 from fedhpo.search.evaluator import Evaluator
@@ -318,6 +319,19 @@ def test_a_drawn_release_that_cost_nothing_more_cannot_be_lost(tmp_path):
     found = releases(tmp_path / "a")
     assert [charge for *_, charge in found][-1] == 0.0
     assert tune(Privacy(2.0), run=tmp_path / "a").status == "finished"
+
+
+def test_a_page_waits_for_a_release_that_is_charged_and_not_drawn(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        tune(Privacy(2.0), Dies(12), run=tmp_path / "a")
+    with open_read(tmp_path / "a") as run:
+        told = Told(run.study["objective"])
+        told.read(run.record)
+        assert told.events == run.record.last - 1
+    tune(Privacy(2.0), run=tmp_path / "a")
+    with open_read(tmp_path / "a") as run:
+        told.read(run.record)
+        assert told.events == run.record.last
 
 
 # FedEx: the same account
