@@ -198,7 +198,7 @@ def test_the_agreement_filter_remembers_nothing_of_clients_beyond_its_memory():
 def test_a_trial_keeps_what_the_agreement_filter_remembers():
     rng = np.random.default_rng(0)
     data = from_clients([(rng.normal(size=(12, 4)).astype(np.float32), np.arange(12) % 3) for _ in range(4)])
-    with simulate("linear", data, aggregation="strict", workers=0) as federation:
+    with simulate("linear", data, aggregation="agreement_filter", trim=0.4, workers=0) as federation:
         federation.start(0, {}, 0)
         federation.round([Work(0, [1, 3], {"lr": 0.1})])
         [report] = federation.round([Work(0, [0, 3, 2], {"lr": 0.1})])

@@ -13,7 +13,7 @@ trials, each with its own model and config.
   Where the task names `metrics`, the reply holds them too: `"metrics": {"auroc": 0.8}`.
 - `query.NAME`: work that is not a round; a reply is `{"answer": ...}`, whatever JSON the query wants.
   `query.hello` asks who is there, the answer is `{"partition": 3, "name": null, "sizes": {"train": 90}}`.
-  `query.left-out` tells a node that it takes no part, and why: `"query": {"why": "..."}`; any answer will do.
+  `query.left_out` tells a node that it takes no part, and why: `"query": {"why": "..."}`; any answer will do.
 
 A score that there is not is null or NaN. A client whose training diverged, so that the model after it is not
 finite, says so: its failure is "update is not finite". Arrays that hold NaN are rejected.
@@ -35,7 +35,7 @@ from fedhpo.federations.flower.arrays import Rejected
 
 FORMAT = 1
 RECORD, FIELD, BYTES = "fedhpo", "json", "bytes"
-TRAIN, EVALUATE, QUERY, HELLO, LEFT_OUT = "train", "evaluate", "query", "hello", "left-out"
+TRAIN, EVALUATE, QUERY, HELLO, LEFT_OUT = "train", "evaluate", "query", "hello", "left_out"
 #: A client's update weighs by its rows; by any other word, its rows do not matter.
 BY_SIZE, UNIFORM = "size", "uniform"
 #: The failure of a client whose training diverged, in the words that methods know.
