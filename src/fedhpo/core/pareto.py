@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 def fronts(points: Floats) -> Ints:
@@ -24,8 +23,8 @@ def fronts(points: Floats) -> Ints:
     >>> fronts(np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 2.0], [2.0, 0.0]])).tolist()
     [0, 0, 1, 0]
     """
-    no_worse: Flags = (points[:, None, :] <= points[None, :, :]).all(axis=2)
-    better: Flags = (points[:, None, :] < points[None, :, :]).any(axis=2)
+    no_worse = np.asarray((points[:, None, :] <= points[None, :, :]).all(axis=2), np.bool_)
+    better = np.asarray((points[:, None, :] < points[None, :, :]).any(axis=2), np.bool_)
     dominates = no_worse & better
     found = np.full(len(points), -1, dtype=np.int64)
     front = 0
