@@ -86,7 +86,7 @@ def _optuna(sampler: str) -> Tuner:
 
 
 def _together(task: Task) -> int:
-    """Trials side by side: one, so that there is an incumbent on the way; but one private choice, not many."""
+    """Trials side by side: one, to have an incumbent on the way; all, for one private choice and not many."""
     return 1 if task.setting.epsilon is None else TRAININGS
 
 
