@@ -45,6 +45,5 @@ def sample_of(table: CurveTable, seed: int) -> Sample:
 
 
 def _regret(table: CurveTable, config: int, round: int) -> float:
-    errors = table.errors()
-    best = np.nanmin(errors[:, -1].mean(axis=1))
-    return 100 * float(errors[config, table.place(round)].mean() - best)
+    means = table.errors().mean(axis=2)
+    return 100 * float(means[config, table.place(round)] - np.nanmin(means[:, -1]))
