@@ -86,11 +86,7 @@ def _optuna(sampler: str) -> Tuner:
 
 
 def _together(task: Task) -> int:
-<<<<<<< HEAD
-    """Trials side by side: one, so that there is an incumbent on the way; but few private choices."""
-=======
     """Trials side by side: one, to have an incumbent on the way; all, for one private choice and not many."""
->>>>>>> bench
     return 1 if task.setting.epsilon is None else TRAININGS
 
 
