@@ -9,7 +9,6 @@ given back. A run that was killed holds what it took, and finds it again when it
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +33,7 @@ class Share:
     clients: Mapping[str, float] = field(default_factory=dict)
     everyone: float = 0.0
     delta: float = 0.0
-    order: Sequence[str] = ()
+    order: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As a line of the file."""
@@ -69,9 +68,11 @@ class PrivacyLedger:
             )
         if total is not None and not 0 < total < math.inf:
             raise InputError(f"total must be a positive number, not {total!r}")
-        if None not in (total, held) and total != held:
+        if total is not None and held is not None and total != held:
             raise InputError(f"total = {total:g}: {self._journal.path} was begun with {held:g}, and stays so")
-        self.total: float = held if held is not None else total  # type: ignore[assignment]
+        known = total if held is None else held
+        assert known is not None
+        self.total: float = known
 
     def __fspath__(self) -> str:
         return str(self._journal.path)
@@ -183,8 +184,8 @@ class PrivacyLedger:
 def _spent(shares: Mapping[str, Share]) -> dict[str, float]:
     """Epsilon by client, what was spent of everyone included."""
     everyone = math.fsum(share.everyone for share in shares.values())
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = {}
     for share in shares.values():
         for name, epsilon in share.clients.items():
-            spent[name] += epsilon  # type: ignore[assignment]
-    return {name: float(epsilon) + everyone for name, epsilon in spent.items()}
+            spent[name] = spent.get(name, everyone) + epsilon
+    return spent

@@ -37,13 +37,15 @@ class Asked:
 
     def evaluated(
         self, evaluate: Callable[[Sequence[int], Ints], list[Scores]], trials: Sequence[int]
-    ) -> list[Scores]:
-        """The scores that `evaluate` gives of each trial at its own cohort; trials of one cohort together."""
+    ) -> list[Scores | None]:
+        """The scores that `evaluate` gives of each trial at its own cohort; None where nobody is asked."""
         assert self.cohorts is not None
-        found: list[Scores] = []
+        found: list[Scores | None] = []
         for _, group in groupby(zip(trials, self.cohorts, strict=True), key=lambda pair: id(pair[1])):
-            together = list(group)
-            found += evaluate([trial for trial, _ in together], together[0][1])
+            together = list(group)  # those of one cohort
+            cohort = together[0][1]
+            numbers = [trial for trial, _ in together]
+            found += evaluate(numbers, cohort) if len(cohort) else [None] * len(numbers)
         return found
 
     def to_key(self) -> dict[str, Any]:
@@ -68,10 +70,10 @@ class Account(Protocol):
     def ask(self, search: Search, trials: int, *, values: bool) -> Asked:
         """Who is asked for a release about so many trials: their values, or a choice among them."""
 
-    def able(self, members: Iterable[int], looks: int) -> list[int]:
+    def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Those members of a cohort that may be looked at so often inside a round."""
 
-    def hear(self, members: Sequence[int], looks: int) -> int:
+    def hear(self, search: Search, members: Sequence[int], looks: int) -> int:
         """Count looks at the members of a cohort; returns the parts of epsilon that they take."""
 
     def to_dict(self) -> dict[str, Any] | None:
@@ -90,11 +92,11 @@ class BasicAccount:
         """The evaluator draws."""
         return Asked(None, trials if values else 1)
 
-    def able(self, members: Iterable[int], looks: int) -> list[int]:
+    def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Who was not looked at as often as planned."""
         return [member for member in members if self.looked[member] + looks <= self.looks]
 
-    def hear(self, members: Sequence[int], looks: int) -> int:
+    def hear(self, search: Search, members: Sequence[int], looks: int) -> int:
         """By how much the largest number of looks at one client rises."""
         before = max(self.looked.values(), default=0)
         self.looked.update(dict.fromkeys(members, looks))
@@ -181,7 +183,8 @@ class RotationAccount:
 
     def _below_caps(self, cohorts: Sequence[Ints], weight: int, *, repeats: bool) -> list[Ints]:
         """The cohorts without clients that are at their caps; one in several may reach it on the way."""
-        found, pending = [], Counter[int]()
+        found: list[Ints] = []
+        pending: Counter[int] = Counter()
         for cohort in cohorts:
             asked = []
             for client in cohort.tolist():
@@ -192,16 +195,18 @@ class RotationAccount:
             found.append(np.array(asked, dtype=np.int64))
         return found
 
-    def able(self, members: Iterable[int], looks: int) -> list[int]:
+    def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Who is not at its cap, less what evaluations will ask of it."""
+        self._begin(search)
 
         def kept(client: int) -> int:
             return max(0, self._kept.get(client, 0) - self._evaluated[client])
 
         return [member for member in members if self.caps.able([member], looks + kept(member))]
 
-    def hear(self, members: Sequence[int], looks: int) -> int:
+    def hear(self, search: Search, members: Sequence[int], looks: int) -> int:
         """The same ledger as that of evaluations."""
+        self._begin(search)
         weights = dict.fromkeys(members, looks)
         self.looked.update(weights)
         return self.caps.take(weights)

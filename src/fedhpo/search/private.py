@@ -53,23 +53,17 @@ def channel_of(
     if privacy is None:
         return OpenChannel()
     kind = ValueChannel if privacy.releases_values else ChoiceChannel
-    return kind(privacy, releases if releases is not None else privacy.evaluations, looks, account=account)
+    planned = releases if releases is not None else privacy.evaluations
+    return kind(privacy, planned, account_of(privacy, planned, looks) if account is None else account)
 
 
 class PrivateChannel:
     """What both kinds share: the part of the budget that a release costs, and the noise."""
 
-    def __init__(
-        self,
-        privacy: Privacy,
-        releases: int | None,
-        looks: int | None = None,
-        *,
-        account: Account | None = None,
-    ) -> None:
+    def __init__(self, privacy: Privacy, releases: int | None, account: Account | None = None) -> None:
         self.privacy = privacy
         self.releases = releases
-        self.account = account_of(privacy, releases, looks) if account is None else account
+        self.account = account_of(privacy, releases) if account is None else account
         parts = self.account.parts
         #: Of one release, by the accounting; what the ledger is charged is always the even part.
         self.epsilon_each = math.nan if parts is None else epsilon_each(privacy, parts)
@@ -94,17 +88,20 @@ class PrivateChannel:
         The one place where scores of evaluations are read: who is asked has been counted before.
         """
         session, numbers = search.session, [trial.number for trial in trials]
+        found: Sequence[Scores | None]
         if asked.cohorts is None:
             clients = session.validation_clients
             found = search.evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
         else:
             found = asked.evaluated(session.evaluate_beside, numbers)
-        values = [replies_of(search.objective, scores) for scores in found]
-        enough = [
-            own if len(own) >= max(1, self.privacy.least(len(scores.clients))) else None
-            for own, scores in zip(values, found, strict=True)
+        replies = [0 if one is None else int((one.status != Status.MISSING).sum()) for one in found]
+        scores = [
+            replies_of(search.objective, one)
+            if one is not None and came >= max(1, self.privacy.least(len(one.clients)))
+            else None
+            for one, came in zip(found, replies, strict=True)
         ]
-        return enough, [len(own) for own in values], sum((scores.cost for scores in found), Cost())
+        return scores, replies, sum((one.cost for one in found if one is not None), Cost())
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From noisy sums, where a policy learns from scores; see `fedhpo.search.private_rounds`."""
@@ -191,15 +188,8 @@ class ValueChannel(PrivateChannel):
 class ChoiceChannel(PrivateChannel):
     """No score is released, only which trials of a rung are best; clients are asked when it is chosen."""
 
-    def __init__(
-        self,
-        privacy: Privacy,
-        releases: int | None,
-        looks: int | None = None,
-        *,
-        account: Account | None = None,
-    ) -> None:
-        super().__init__(privacy, releases, looks, account=account)
+    def __init__(self, privacy: Privacy, releases: int | None, account: Account | None = None) -> None:
+        super().__init__(privacy, releases, account)
         self._choices = 0
         self._beaten: dict[tuple[int, int], set[tuple[int, int]]] = {}
 

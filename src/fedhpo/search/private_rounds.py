@@ -46,9 +46,9 @@ class RoundReleases:
         for trial, report in rounds:
             policy = trial.policy
             assert isinstance(policy, SumsState)
-            members = self._members(channel, report, policy.looks)
+            members = self._members(channel, search, report, policy.looks)
             if members:
-                parts += channel.account.hear(report.cohort[members].tolist(), policy.looks)
+                parts += channel.account.hear(search, report.cohort[members].tolist(), policy.looks)
                 asked.append((trial, policy, report, members))
             else:
                 policy.learn_sums(report, [], {}, None)
@@ -72,12 +72,12 @@ class RoundReleases:
                 means = {int(group): value for group, value in answer["means"]}
                 learner.learn_sums(report, members, means, answer["before"])
 
-    def _members(self, channel: PrivateChannel, report: RoundReport, looks: int) -> list[int]:
+    def _members(self, channel: PrivateChannel, search: Search, report: RoundReport, looks: int) -> list[int]:
         """Who may be heard: too few are as good as none."""
         if not looks:
             return []
         places = {int(report.cohort[member]): member for member in heard(report)}
-        able = [places[client] for client in channel.account.able(places, looks)]
+        able = [places[client] for client in channel.account.able(search, places, looks)]
         return able if len(able) >= channel.privacy.least(len(report.cohort)) else []
 
     def to_dict(self, account: Account) -> dict[str, Any]:

@@ -62,8 +62,9 @@ def planned_releases(
     """
     privacy = search.evaluator.privacy
     assert privacy is not None
+    account: RotationAccount | BasicAccount
     account = RotationAccount() if privacy.rotates else BasicAccount(None, looks=2**62)
-    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account=account)
+    channel = (_CountedValues if privacy.releases_values else _CountedChoices)(privacy, None, account)
     clients = validation_clients if train_clients is None else train_clients
     session = PlannedSession(Budget(rounds=search.total), capabilities, clients, validation_clients)
     planned = search.afresh(session, channel)
@@ -98,7 +99,7 @@ class _Counted(PrivateChannel):
         for trial in trials:
             if isinstance(trial.policy, SumsState):
                 looks = trial.policy.looks if trial.round == 0 else 1  # the first has a baseline of its own
-                self.account.hear(cohort_of(search, trial, 0)[0], looks)
+                self.account.hear(search, cohort_of(search, trial, 0)[0], looks)
 
 
 class _CountedValues(_Counted, ValueChannel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class SharedBudget:
         self._validation = federation.validation_clients
         self._names = stable_names(federation)
         self._run = ""
-        self._order: Sequence[str] = ()
+        self._order: tuple[str, ...] = ()
 
     def require(self) -> None:
         """Refuse a run for which there is not enough left, before anything is written."""
@@ -88,14 +88,15 @@ class SharedBudget:
             names[client]: _part(privacy, cap, plan.parts)
             for client, cap in zip(order, plan.caps, strict=True)
         }
-        return Share(shares, delta=privacy.delta, order=[names[client] for client in order])
+        return Share(shares, delta=privacy.delta, order=tuple(names[client] for client in order))
 
     def _spent(self) -> Share:
         """What the run did spend."""
         privacy, names, account = self._privacy, self._names, self._account
-        total = self._search.ledger.epsilon
+        spent = self._search.ledger.epsilon
+        total = privacy.epsilon if privacy.accounting == "pld" and spent else min(spent, privacy.epsilon)
         if names is None:
-            return Share(everyone=min(total, privacy.epsilon), delta=privacy.delta)
+            return Share(everyone=total, delta=privacy.delta)
         if not isinstance(account, RotationAccount):
             return Share(dict.fromkeys(names.values(), total), delta=privacy.delta)
         assert account.parts is not None

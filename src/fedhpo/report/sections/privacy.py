@@ -32,7 +32,7 @@ def privacy(view: RunView) -> Section | None:
 def _by_client(view: RunView) -> list[tuple[str, str]]:
     """The client that spent most, in this run and, where a budget is shared, in all of them."""
     found = view.result["privacy"]
-    rows = []
+    rows: list[tuple[str, str]] = []
     if clients := found.get("clients"):
         most, planned = clients["most"], max(1, clients["planned"] or 1)
         spent = found["epsilon"] * most / planned

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def noisy(method: str) -> Evaluator:
 
     Its accounting too: every client is charged for every release.
     """
-    mechanism = "topk" if method in EARLY_STOPPING else "laplace"
+    mechanism: Literal["topk", "laplace"] = "topk" if method in EARLY_STOPPING else "laplace"
     privacy = Privacy(EPSILON, mechanism=mechanism, accounting="basic")
     return Evaluator(clients=SHARE, paired=False, privacy=privacy)
 
