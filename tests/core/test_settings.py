@@ -46,7 +46,7 @@ def test_the_nearest_name(given, meant):
         (lambda: fh.FedPop(norm="Box"), "unknown norm 'Box' .did you mean 'box'"),
         (lambda: fh.FedEx(arms=None), "arms must be a whole number, not None"),
         (lambda: fh.Evaluator(privacy=3), "privacy must be of type Privacy or None, not 3"),
-        (lambda: fh.Evaluator(paired=1), "paired must be True or False, not 1"),
+        (lambda: fh.Evaluator(paired=1), "paired must be True or False or None, not 1"),
         (lambda: fh.Objective(tail="all"), "tail must be a number, not 'all'"),
         (lambda: fh.Objective(metric=[]), r"metric must be a string, not \[\]"),
         (lambda: fh.Privacy(epsilon="1"), "epsilon must be a number, not '1'"),
