@@ -167,13 +167,13 @@ def test_the_server_cannot_lower_the_noise(kept, asked):
 
 
 def test_the_server_may_ask_for_more_noise(kept):
-    app, ledger = kept
+    app, _ = kept
     federation_of_one(app).query(search(privacy=fh.LocalPrivacy(0.5, release="exact")), [0])
     assert ledger.spent == 0.5
 
 
 def test_repeats_are_refused_when_the_total_is_spent_after_restarts_too(kept, tmp_path):
-    app, ledger = kept
+    app, _ = kept
     answers = [federation_of_one(app).query(search(seed=i), [0])[0] for i in range(5)]
     assert [answer.status for answer in answers] == [Status.OK] * 3 + [Status.FAILED] * 2
     assert "epsilon 1 for a local search is refused: 3 of 3 is spent" in answers[-1].reason
