@@ -167,7 +167,7 @@ def test_the_server_cannot_lower_the_noise(kept, asked):
 
 
 def test_the_server_may_ask_for_more_noise(kept):
-    app, _ = kept
+    app, ledger = kept
     federation_of_one(app).query(search(privacy=fh.LocalPrivacy(0.5, release="exact")), [0])
     assert ledger.spent == 0.5
 
