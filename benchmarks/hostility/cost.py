@@ -33,5 +33,5 @@ def table(rules: Mapping[str, Aggregation] = RULES) -> list[str]:
         f"\nThe server's time for {CLIENTS} updates of {NUMBERS:,} numbers\n",
         "| " + " | ".join(rules) + " |",
         "|" + " --- |" * len(rules),
-        "| " + " | ".join(f"{1000 * seconds(how):.0f} ms" for how in rules.values()) + " |",
+        "| " + " | ".join(f"{1000 * seconds(how):.2g} ms" for how in rules.values()) + " |",
     ]

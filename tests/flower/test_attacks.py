@@ -172,13 +172,13 @@ def test_the_server_may_ask_for_more_noise(kept):
     assert ledger.spent == 0.5
 
 
-def test_repeats_are_refused_when_the_total_is_spent_after_restarts_too(kept):
-    app, ledger = kept
+def test_repeats_are_refused_when_the_total_is_spent_after_restarts_too(kept, tmp_path):
+    app, _ = kept
     answers = [federation_of_one(app).query(search(seed=i), [0])[0] for i in range(5)]
     assert [answer.status for answer in answers] == [Status.OK] * 3 + [Status.FAILED] * 2
     assert "epsilon 1 for a local search is refused: 3 of 3 is spent" in answers[-1].reason
     again = small_app(
-        data=own_rows, privacy=fh.LocalPrivacy(1.0, total=3.0, ledger=ledger._path)
+        data=own_rows, privacy=fh.LocalPrivacy(1.0, total=3.0, ledger=tmp_path / "privacy.jsonl")
     )  # another process
     assert federation_of_one(again).query(search(), [0])[0].status == Status.FAILED
     [scores] = federation_of_one(again).evaluate([0], [0])
