@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.methods import Hyperband
+from fedhpo.privacy.accounting import epsilon_each
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import most_asked, rotation_order, slot_cohort
 from fedhpo.protocol.objective import Objective
+from fedhpo.report.told import Told
 from fedhpo.run import open_read
 from fedhpo.search.account import RotationAccount, RotationPlan
 from fedhpo.search.evaluator import Evaluator
@@ -129,9 +131,10 @@ def test_baseline_and_more_evaluations_are_in_the_plan():
 def test_pld_composes_what_one_client_takes_part_in():
     pytest.importorskip("dp_accounting")
     plain = tune(Privacy(5.0), clients=10).facts["privacy"]
-    tighter = tune(Privacy(5.0, accounting="pld", delta=1e-3), clients=10).facts["privacy"]
+    private = Privacy(5.0, accounting="pld", delta=1e-3)
+    tighter = tune(private, clients=10).facts["privacy"]
     assert plain["clients"]["planned"] == tighter["clients"]["planned"] == 7
-    assert tighter["epsilon_each"] > 1.1 * plain["epsilon_each"]
+    assert tighter["epsilon_each"] == epsilon_each(private, 7) > plain["epsilon_each"]
 
 
 def test_cohorts_that_follow_from_scores_are_refused():
@@ -316,6 +319,19 @@ def test_a_drawn_release_that_cost_nothing_more_cannot_be_lost(tmp_path):
     found = releases(tmp_path / "a")
     assert [charge for *_, charge in found][-1] == 0.0
     assert tune(Privacy(2.0), run=tmp_path / "a").status == "finished"
+
+
+def test_a_page_waits_for_a_release_that_is_charged_and_not_drawn(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        tune(Privacy(2.0), Dies(12), run=tmp_path / "a")
+    with open_read(tmp_path / "a") as run:
+        told = Told(run.study["objective"])
+        told.read(run.record)
+        assert told.events == run.record.last - 1
+    tune(Privacy(2.0), run=tmp_path / "a")
+    with open_read(tmp_path / "a") as run:
+        told.read(run.record)
+        assert told.events == run.record.last
 
 
 # FedEx: the same account

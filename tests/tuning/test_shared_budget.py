@@ -9,7 +9,6 @@ import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.run import open_read
 from fedhpo.testing import ToyFederation
-from fedhpo.testing.table import toy_table
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": fh.Float(0.5, 1.0)})
 BUDGET = {"rounds": 4, "total": 12, "cohort": 4}
@@ -137,11 +136,3 @@ def test_a_ledger_may_be_given_as_such(tmp_path):
     assert privacy.budget == str(tmp_path / "clients.privacy")
     with pytest.raises(fh.InputError, match="total needs budget"):
         fh.Privacy(1.0, total=3.0)
-
-
-def test_a_table_is_replayed_without(tmp_path):
-    from fedhpo.research.tables.replay import replay
-
-    evaluation = fh.Evaluator(privacy=fh.Privacy(1.0, budget=str(tmp_path / "a"), total=1.0))
-    with pytest.raises(fh.InputError, match=r"privacy.budget is for runs"):
-        replay(toy_table(configs=9, rounds=3, clients=5, total=9), "random", evaluation=evaluation)

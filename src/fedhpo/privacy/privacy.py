@@ -78,8 +78,9 @@ class Privacy:
     total: float | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.budget, PathLike):
-            object.__setattr__(self, "budget", fspath(self.budget))
+        given: Any = self.budget
+        if isinstance(given, PathLike):  # a path, or a ledger
+            object.__setattr__(self, "budget", fspath(given))
         check_settings(self)
         if not 0 < self.epsilon < math.inf:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")

@@ -91,8 +91,8 @@ class Told:
             raise DamageError(record.path, "it is shorter than it was")
         end = time.monotonic() + seconds
         for event in record.events(self._last):
-            if event.epsilon and event.result is None:  # charged, not drawn yet: it will change
-                return True
+            if event.kind.startswith("decide ") and event.result is None:
+                return True  # charged, not drawn yet: it will change
             try:
                 self._take(event)
             except DamageError:

@@ -25,6 +25,7 @@ EVALUATORS = [
     Evaluator(clients=5, paired=False, average="recent"),
     Evaluator(clients=5, bias=1.5),
     Evaluator(privacy=Privacy(epsilon=20.0)),
+    Evaluator(clients=3, privacy=Privacy(epsilon=20.0)),
     Evaluator(clients=10, privacy=Privacy(epsilon=50.0, mechanism="topk")),
 ]
 
@@ -96,3 +97,10 @@ def test_what_a_table_cannot_replay():
         replay(TABLE, "random", heterogeneity=0.7)
     with pytest.raises(InputError, match="does not pay"):
         replay(TABLE, "random", total=8)
+
+
+def test_a_budget_over_runs_is_not_for_replays(tmp_path):
+    evaluation = Evaluator(privacy=Privacy(1.0, budget=str(tmp_path / "a"), total=1.0))
+    with pytest.raises(InputError, match=r"privacy.budget is for runs"):
+        replay(WHOLE, "random", evaluation=evaluation)
+    assert not (tmp_path / "a").exists()

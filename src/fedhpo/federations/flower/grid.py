@@ -131,11 +131,11 @@ class GridFederation(Federation):
             }
         }
 
-    @abstractmethod
     def stable_name(self, client: int) -> str | None:
         """The partition id or the name in its node's config."""
         return self._clients.stable_name(client)
 
+    @abstractmethod
     def _asked_of(self, trial: int) -> tuple[Parcel, Task, tuple[int, ...]]:
         """A trial's model, what a task says of it, and its seeds; refuses one in the middle of a round."""
 
