@@ -31,6 +31,16 @@ class TestSHA(MethodSuite):
         return fh.SHA(trials=6)
 
 
+class TestAuto(MethodSuite):
+    def method(self):
+        return fh.Auto()
+
+
+class TestRobust(MethodSuite):
+    def method(self):
+        return fh.Robust()
+
+
 class TestTPE(MethodSuite):
     def method(self):
         return fh.TPE(trials=4, side_by_side=2, startup=2)

@@ -234,5 +234,5 @@ def test_a_table_names_nothing_to_import(tmp_path, monkeypatch, changes, refused
         with pytest.raises(fh.InputError, match="never run"):
             fh.load_table(tmp_path / "a.table")
     else:  # a table needs no method
-        assert fh.load_table(tmp_path / "a.table").study.method == fh.SHA()
+        assert fh.load_table(tmp_path / "a.table").study.method == fh.Auto()
     assert not (tmp_path / "marker").exists()

@@ -45,6 +45,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "flora": {"local_rounds": 1, "configs": 4, "diagnose": False, "regressor": "gp"},
     "proxy": {"name": "tpe", "trials": 5, "startup": 2},
     "robust": {},
+    "auto": {},
     "fts": {"configs": 3, "local_rounds": 1, "features": 10},
     "fedhyper": {"schedule": "fixed", "trials": 3},
 }

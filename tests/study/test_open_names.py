@@ -184,7 +184,7 @@ def test_it_comes_back_from_the_record(tmp_path):
         ({"name": "strangers:Grumpy"}, "method: Grumpy refused its settings: RuntimeError: not today"),
         (
             {"name": "twise"},
-            "method.name: unknown method 'twise' (did you mean 'twice'?); known: bohb, fedex",
+            "method.name: unknown method 'twise' (did you mean 'twice'?); known: auto, bohb",
         ),
         ({"name": "twice", "moore": 3}, "method: unknown key 'moore' (did you mean 'more'?)"),
         (

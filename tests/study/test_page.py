@@ -38,4 +38,4 @@ def test_the_schema_names_data_sets_and_methods():
     assert all(one["additionalProperties"] is False for one in methods)
     assert [
         one["properties"]["name"]["const"] for one in methods if "name" not in one.get("required", ())
-    ] == ["sha"]
+    ] == ["auto"]

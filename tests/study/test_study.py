@@ -11,7 +11,7 @@ from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import PRESETS
 from fedhpo.aggregation.server import OPTIMISERS
 from fedhpo.core.errors import InputError
-from fedhpo.methods import SHA, GridSearch
+from fedhpo.methods import Auto, GridSearch
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.study import Study
@@ -48,7 +48,7 @@ def test_an_example_can_be_built_again_from_what_the_run_records(path):
 
 def test_sections_that_are_left_out_have_their_defaults():
     study = Study.from_dict(tables())
-    assert study.method == SHA()
+    assert study.method == Auto()
     assert study.objective == Objective()
     assert study.evaluator == Evaluator()
     assert (study.file.budget.total, study.file.server.optimiser) == (None, "fedavg")
