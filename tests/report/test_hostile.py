@@ -177,6 +177,7 @@ def test_links_are_neither_read_nor_written_through(runs, tmp_path, capsys):
     target = hostile(runs, tmp_path, "pop", str)
     secret = tmp_path / "secret"
     secret.write_text("mine")
+    (target / "report.html").unlink(missing_ok=True)
     (target / "report.html").symlink_to(secret)
     assert main(["report", str(target)]) == 0
     assert secret.read_text() == "mine"

@@ -134,7 +134,7 @@ def exchanged(booster: Any, parties: Sequence[Array], bins: int = 256) -> int:
     found = [len(np.unique(np.concatenate([x[:, column] for x in parties]))) for column in columns]
     cells = sum(min(bins, count) for count in found)
     trees = booster.get_dump()
-    histograms: int = sum(1 + tree.count("[") for tree in trees)
+    histograms = sum(1 + str(tree).count("[") for tree in trees)
     return _OF_A_SKETCH * cells + _OF_A_BIN * cells * histograms
 
 
