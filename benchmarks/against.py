@@ -25,10 +25,9 @@ MODELS = ("mlp", "cnn_small", "cnn_femnist", "lstm", "mlp_digits")
 
 def work(name: str) -> None:
     """In a child: a round for each line read, answered by its wall and CPU seconds."""
+    import engine
     import psutil
     import torch
-
-    import engine
 
     def cpu() -> float:
         me = psutil.Process()
@@ -114,7 +113,7 @@ def main() -> None:
         if not options.json:
             print(
                 f"{name:12s} {found['ratio']:.3f} (quartiles {found['low']:.3f} to {found['high']:.3f}), "
-                f"CPU {found['cpu']:.3f}; {1e3 * found['before']:.1f} and {1e3 * found['now']:.1f} ms",
+                f"CPU {found['cpu']:.3f}; {found['before'] * 1e3:.1f} and {found['now'] * 1e3:.1f} ms a round",
                 flush=True,
             )
     if options.json:

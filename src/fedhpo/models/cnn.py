@@ -11,8 +11,7 @@ from torch import nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.models._checks import image, rate
-from fedhpo.models.input import Input
+from fedhpo.models._checks import Input, image, rate
 
 
 def cnn_small(

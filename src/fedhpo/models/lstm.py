@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.models._checks import rate
-from fedhpo.models.input import Input
+from fedhpo.models._checks import Input, rate
 
 
 def lstm(
