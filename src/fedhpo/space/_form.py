@@ -46,9 +46,25 @@ def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
             raise InputError(f"{path}: {unknown_name('scope', scope, SCOPES)}")
         _check_table(data[scope], f"{path}.{scope}")
     return {
-        scope: {key: _read_one(value, f"{path}.{scope}.{key}") for key, value in table.items()}
+        scope: {key: _read_one(value, f"{path}.{scope}.{key}") for key, value in dotted(table).items()}
         for scope, table in data.items()
     }
+
+
+def dotted(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of tables as names with dots, which is how TOML reads `params.eta = { low = 0.1, high = 1.0 }`.
+
+    >>> dotted({"params": {"eta": {"low": 0.1, "high": 1.0}, "threads": 1}, "lr": {"low": 0, "high": 1}})
+    {'params.eta': {'low': 0.1, 'high': 1.0}, 'params.threads': 1, 'lr': {'low': 0, 'high': 1}}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        holds_tables = isinstance(value, Mapping) and any(isinstance(one, Mapping) for one in value.values())
+        if holds_tables and not set(value) & {*ALL_KEYS, *MEANT}:
+            found |= {f"{key}.{inner}": one for inner, one in dotted(value).items()}
+        else:
+            found[key] = value
+    return found
 
 
 def _check_table(value: Any, path: str) -> None:
