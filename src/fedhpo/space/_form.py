@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fedhpo.core.errors import InputError, unknown_name
@@ -51,16 +51,21 @@ def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def dotted(table: Mapping[str, Any]) -> dict[str, Any]:
+def dotted(table: Mapping[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
     """Tables of tables as names with dots, which is how TOML reads `params.eta = { low = 0.1, high = 1.0 }`.
+
+    `known` are names with dots that there are: a table that holds nothing but fixed values is taken apart
+    too, if it makes one of these.
 
     >>> dotted({"params": {"eta": {"low": 0.1, "high": 1.0}, "threads": 1}, "lr": {"low": 0, "high": 1}})
     {'params.eta': {'low': 0.1, 'high': 1.0}, 'params.threads': 1, 'lr': {'low': 0, 'high': 1}}
     """
     found: dict[str, Any] = {}
     for key, value in table.items():
-        holds_tables = isinstance(value, Mapping) and any(isinstance(one, Mapping) for one in value.values())
-        if holds_tables and not set(value) & {*ALL_KEYS, *MEANT}:
+        inside = isinstance(value, Mapping) and any(
+            isinstance(one, Mapping) or f"{key}.{inner}" in known for inner, one in value.items()
+        )
+        if inside and not set(value) & {*ALL_KEYS, *MEANT}:
             found |= {f"{key}.{inner}": one for inner, one in dotted(value).items()}
         else:
             found[key] = value

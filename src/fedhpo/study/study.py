@@ -178,7 +178,8 @@ class Study:
         """
         tables = {scope: table for scope, table in self.given["space"].items() if table}
         if self.file.app is not None:
-            tables = with_app_defaults(dotted_tables(tables), read_app(self.file.app.path))
+            app = read_app(self.file.app.path)
+            tables = with_app_defaults(dotted_tables(tables, app), app)
         elif is_learner(self.file.model):
             tables = learner_tables(self.file.model, tables)
         elif self.file.model.others:

@@ -23,7 +23,7 @@ from fedhpo.core.streams import seeded
 from fedhpo.core.user_code import in_words
 from fedhpo.federations.apps.reads import ReadConfig
 from fedhpo.federations.strategies.named import arguments_of
-from fedhpo.federations.strategies.step import CohortGrid, ask_everybody
+from fedhpo.federations.strategies.step import CohortGrid, ask_everybody, quiet
 
 
 class _Started(BaseException):
@@ -201,6 +201,7 @@ def replayed_config(
         return record
     strategy, grid = captured.build(), CohortGrid(range(1, clients + 1))
     ask_everybody(strategy)  # it would wait for more nodes than there are
-    for earlier in range(1, round):
-        list(strategy.configure_train(earlier, arrays, record, grid))
+    with quiet():
+        for earlier in range(1, round):
+            list(strategy.configure_train(earlier, arrays, record, grid))
     return record

@@ -9,9 +9,9 @@ from fedhpo.federations.apps.app_file import AppFile
 from fedhpo.space import dotted
 
 
-def dotted_tables(tables: dict[str, Any]) -> dict[str, Any]:
-    """Tables by scope, whose names may have dots."""
-    return {scope: dotted(given) if isinstance(given, dict) else given for scope, given in tables.items()}
+def dotted_tables(tables: dict[str, Any], app: AppFile) -> dict[str, Any]:
+    """Tables by scope, whose names may have dots, as the app's own have."""
+    return {scope: dotted(given, app.config) for scope, given in tables.items()}
 
 
 def with_app_defaults(tables: dict[str, Any], app: AppFile) -> dict[str, Any]:
@@ -40,8 +40,9 @@ def _with_default(table: Any, value: Any) -> Any:
     numbers = all(isinstance(one, int | float) for one in (low, high, value))
     if not numbers or isinstance(value, bool) or not low <= value <= high:
         return table
-    kind = float if isinstance(low, float) or isinstance(high, float) else type(value)
-    return {**table, "default": kind(value)}
+    if isinstance(low, int) and isinstance(high, int) and table.get("type") != "float":
+        return {**table, "default": value} if isinstance(value, int) else table
+    return {**table, "default": float(value)}
 
 
 def check_app_space(tables: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
@@ -97,6 +98,9 @@ class _AppTask:
         arrays = next(iter(reply.content.array_records.values()), None)
         if arrays is None:
             raise TaskFailed("the app's reply to train holds no ArrayRecord")
+        values = [array.numpy() for array in arrays.values()]
+        if not all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
+            raise TaskFailed(messages.DIVERGED)
         after = self._scores(arrays) if "after" in scores else {}
         facts = {
             "metrics": metrics_of_reply(reply),

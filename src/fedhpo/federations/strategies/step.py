@@ -80,7 +80,7 @@ def configured(
     assume_identity(1, 1)
     ask_everybody(strategy)
     grid = CohortGrid([client + 1 for client in clients])  # 0 is no node of Flower's
-    with _quiet():
+    with quiet():
         sent = strategy.configure_train(round, record_of(arrays), ConfigRecord(dict(config)), grid)
         return {message.metadata.dst_node_id - 1: message for message in sent}
 
@@ -104,7 +104,7 @@ def aggregated(
     set_state(strategy, state)
     asked = [reply.client for reply in replies]
     ask_everybody(fresh)
-    with seeded(seed), _quiet():
+    with seeded(seed), quiet():
         try:
             sent = configured(strategy, round, arrays, config or {}, asked)
             messages = [
@@ -154,7 +154,7 @@ def _checked(made: ArrayRecord, before: NamedArrays, name: str) -> dict[str, NDA
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without Flower's lines for every round and trial."""
     logger = logging.getLogger("flwr")
     level = logger.level
