@@ -206,9 +206,9 @@ def test_a_study_of_an_app_is_tuned_and_resumed(tmp_path):
     assert again.best_score < 0.3
 
 
-@pytest.mark.parametrize("method", ["fedex", "fedpop"])
+@pytest.mark.parametrize("method", [{"name": "fedex", "schedule": "fixed"}, {"name": "fedpop"}])
 def test_methods_that_give_each_client_its_own_config(method):
-    tables = {**TABLES, "method": {"name": method}, "budget": {"rounds": 3, "total": 9, "cohort": 3}}
+    tables = {**TABLES, "method": method, "budget": {"rounds": 3, "total": 9, "cohort": 3}}
     assert Study.from_dict(tables).tune().facts["status"] == "finished"
 
 
@@ -237,6 +237,9 @@ def test_the_command_line_prints_what_to_paste(tmp_path, capsys):
         [objective]
         metric = "eval_score"
         direction = "maximize"
+        [method]
+        name = "random"
+        trials = 2
         [budget]
         rounds = 2
         total = 4

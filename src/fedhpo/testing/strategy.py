@@ -68,7 +68,7 @@ class StrategySuite:
     ) -> tuple[list[NamedArrays], StrategyState]:
         """The models after each of these rounds, and what the strategy then remembers."""
         arrays, state = arrays or self.first(), state or StrategyState()
-        found = []
+        found: list[NamedArrays] = []
         for round in rounds:
             arrays, state = aggregated(self.make, state, round, arrays, self.replies(round), seed=round)
             found.append(arrays)

@@ -111,7 +111,7 @@ def _captured(started: _Started, config: ReadConfig) -> Captured:
 
 def _classes() -> list[type[Strategy]]:
     found: list[type[Strategy]] = []
-    waiting: list[type[Strategy]] = [Strategy]
+    waiting: list[type[Strategy]] = [Strategy]  # type: ignore[type-abstract]
     while waiting:
         one = waiting.pop()
         if one not in found:

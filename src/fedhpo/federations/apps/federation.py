@@ -80,7 +80,7 @@ class AppFederation(GridFederation):
         self._app, self._server, self._objective, self._cap = app, server, objective, weight_cap
         self._metrics = (objective.metric, *objective.also)
         self._trials: TrialTable[AppTrial, AppRound] = TrialTable()
-        self._known: dict[str, Captured] = {}
+        self._captures: dict[str, Captured] = {}
         self._read: set[str] | None = set()  # run config keys that clients looked up; None for all
         self._told: set[str] = set()
         #: Whether clients run the app without fedhpo: see `fedhpo.federations.apps.plain`.
@@ -223,12 +223,12 @@ class AppFederation(GridFederation):
         """What the app's server would do under these hyperparameters."""
         own = {name: value for name, value in client.items() if name in self._app.config}
         key = canonical([own, dict(server), dict(model)]).decode()
-        if key not in self._known:
-            if len(self._known) > 1000:
-                self._known.clear()
+        if key not in self._captures:
+            if len(self._captures) > 1000:
+                self._captures.clear()
             run_config = {**self._app.config, **model, **own}
-            self._known[key] = capture(self._server, run_config, server, len(self._clients.hellos), seed=0)
-        return self._known[key]
+            self._captures[key] = capture(self._server, run_config, server, len(self._clients.hellos), seed=0)
+        return self._captures[key]
 
     def _asked(self, captured: Captured) -> dict[str, Any]:
         """What every task says beside its config."""

@@ -22,6 +22,9 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("flwr", "flower") from error
 
 
+__all__ = ["HeldUpdates", "StrategyServer", "named_strategy"]
+
+
 class HeldUpdates(Aggregate):
     """All updates of a round, as they are: a strategy wants the clients' models one by one."""
 

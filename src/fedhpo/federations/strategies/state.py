@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError
 
 _PLAIN = (type(None), bool, int, float, str)
-_RECORDS = {"config": ConfigRecord, "metrics": MetricRecord}
+_RECORDS: Mapping[str, type[Any]] = {"config": ConfigRecord, "metrics": MetricRecord}
 
 
 @dataclass(frozen=True)
