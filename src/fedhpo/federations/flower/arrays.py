@@ -96,14 +96,21 @@ def decode_like(
             raise Rejected(
                 f"array {name!r} has {len(record[name].data)} bytes, at most {most_bytes} are read"
             )
-        found[name] = _decode(name, record[name], None if opaque(old) else old.shape, old.dtype)
+        found[name] = _decode(
+            name, record[name], None if opaque(old) else old.shape, old.dtype, any_order=True
+        )
         if found[name].ndim != old.ndim:
             raise Rejected(f"array {name!r} has {found[name].ndim} dimensions, expected {old.ndim}")
     return found
 
 
 def _decode(
-    name: str, array: Array, shape: tuple[int, ...] | None, wanted: np.dtype[Any] = _FLOAT32
+    name: str,
+    array: Array,
+    shape: tuple[int, ...] | None,
+    wanted: np.dtype[Any] = _FLOAT32,
+    *,
+    any_order: bool = False,
 ) -> NDArray[Any]:
     """One array. numpy's own reader would first make room for whatever length the header states."""
     if array.stype != _NUMPY:
@@ -121,12 +128,13 @@ def _decode(
         raise Rejected(f"array {name!r} is {dtype}, expected {wanted}")
     if shape is not None and found != shape:
         raise Rejected(f"array {name!r} has shape {found}, expected {shape}")
-    if fortran and len(found) > 1:
+    if fortran and len(found) > 1 and not any_order:
         raise Rejected(f"array {name!r} is in Fortran's order, expected C's")
     begin, length = stream.tell(), wanted.itemsize * math.prod(found)
     if len(array.data) - begin != length:
         raise Rejected(f"array {name!r} holds {len(array.data) - begin} bytes, its header says {length}")
-    return np.frombuffer(array.data, wanted.newbyteorder("<"), offset=begin).reshape(found)
+    values = np.frombuffer(array.data, wanted.newbyteorder("<"), offset=begin)
+    return values.reshape(found, order="F" if fortran else "C")
 
 
 def _few(names: Mapping[str, Any] | Sequence[str]) -> str:
