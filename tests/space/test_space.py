@@ -177,7 +177,7 @@ def test_complete_checks_too():
             "conditions form a circle: client.a -> client.b -> client.a",
         ),
         ({"client": {"a": Int(0, 1, when={"client.a": 1})}}, "circle: client.a -> client.a"),
-        ({"client": {"a.b": 1}}, "client: a name must be a non-empty string without dots"),
+        ({"client": {"a.": 1}}, "client: a name must be a non-empty string, no dot at its ends"),
         ({"client": [1]}, "client must map names"),
         ({"client": {"a": object()}}, "client.a = <object .* must be a number"),
     ],

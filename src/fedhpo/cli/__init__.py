@@ -40,16 +40,25 @@ def parser() -> argparse.ArgumentParser:
         return one
 
     tune = command("tune", "Tune a study; called again, go on with its run.")
-    tune.add_argument("study", metavar="STUDY", help="the study file (TOML)")
-    tune.add_argument("--name", help="name of the run (default: the study's)")
-    tune.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
-    tune.add_argument("--seed", type=_natural, metavar="S", help="take this seed instead of the study's")
+    flower = command("flower", "Tune a Flower app as it is.")
+    flower.add_argument(
+        "action", metavar="ACTION", choices=["tune", "wrap"], help="tune it here, or wrap a copy for flwr run"
+    )
+    flower.add_argument("app", metavar="APP", help="the app's directory, in place of the study's app.path")
+    for one in (tune, flower):
+        one.add_argument("study", metavar="STUDY", help="the study file (TOML)")
+        one.add_argument("--name", help="name of the run (default: the study's)")
+        one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
+        one.add_argument("--seed", type=_natural, metavar="S", help="take this seed instead of the study's")
     resume = command("resume", "Go on with a run that was stopped or killed, or with a larger total.")
     resume.add_argument("run", metavar="RUN", help="the run's directory")
     resume.add_argument(
         "--total", type=_positive, metavar="N", help="raise the total, of a finished run too, and go on"
     )
-    for one in (tune, resume):
+    flower.add_argument(
+        "directory", metavar="DIRECTORY", nargs="?", help="of wrap: where the app around APP is written"
+    )
+    for one in (tune, flower, resume):
         one.add_argument(
             "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
         )

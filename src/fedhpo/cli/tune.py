@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Find the run's place, and tune there."""
-    from fedhpo.cli.place import RAISED, place
     from fedhpo.study import Study
 
-    study = Study.load(options.study)
+    return begin(Study.load(options.study), options)
+
+
+def begin(study: Study, options: argparse.Namespace) -> int:
+    """Tune a study in its place; used by `flower` too."""
+    from fedhpo.cli.place import RAISED, place
+
     if options.seed is not None:
         study = study.with_seed(options.seed)
     path, status = place(study, Path(options.runs), options.name or study.name)
@@ -47,6 +52,9 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
         print(json.dumps({"run": str(path), "report": str(report), **outcome}))
     else:
         print(summary(outcome, path, report))
+        block = path / "flower-config.toml"
+        if block.is_file():
+            print(f"\n{block.read_text(encoding='utf-8')}", end="")
     if outcome["status"] == "finished":
         return OK
     note(f"{outcome['reason']}; resume with: fedhpo resume {path}")

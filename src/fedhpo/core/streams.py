@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import random
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -51,6 +53,35 @@ def sequence(seed: int, *purpose: int | str) -> np.random.SeedSequence:
 def first_seed(sequence: np.random.SeedSequence) -> int:
     """A seed (63 bits) from a sequence."""
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextlib.contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Python's, numpy's and, if it is imported, torch's global generators, seeded and then put back.
+
+    For the code of others, which draws from them. Without a seed nothing is done.
+
+    >>> import random
+    >>> with seeded(3):
+    ...     first = random.random()
+    >>> with seeded(3):
+    ...     first == random.random()
+    True
+    """
+    if seed is None:
+        yield
+        return
+    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        with torch_generator() if "torch" in sys.modules else contextlib.nullcontext():
+            if "torch" in sys.modules:
+                sys.modules["torch"].manual_seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            random.seed(seed)
+            yield
+    finally:
+        np.random.set_state(numpys)  # noqa: NPY002
+        random.setstate(pythons)
 
 
 @contextlib.contextmanager

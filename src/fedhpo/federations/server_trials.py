@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.aggregation.server import FedAvg
+from fedhpo.aggregation.aggregation import Aggregate, Aggregation
+from fedhpo.aggregation.server import FedAvg, server_optimiser
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
 from fedhpo.core.vectors import Vector
@@ -37,6 +37,9 @@ from fedhpo.protocol.federation import (
     Work,
 )
 
+if TYPE_CHECKING:
+    from fedhpo.federations.strategies.server import StrategyServer
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -52,6 +55,8 @@ class Trial:
     clock: float = 0.0
     #: The aggregate of the last round, where products with it were asked for.
     previous: Vector | None = None
+    #: What a strategy of Flower's remembers: JSON-able facts, and arrays.
+    strategy: tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]] | None = None
 
     @property
     def model(self) -> dict[str, Any]:
@@ -69,7 +74,7 @@ class Round:
 
     work: Work
     trial: Trial
-    optimiser: FedAvg
+    optimiser: FedAvg | None  # None where a strategy takes its place
     gathering: Gathering
     ends: float = 0.0
     missing: set[int] = field(default_factory=set)
@@ -86,6 +91,10 @@ class Shape(Protocol):
     def trainable(self) -> int:
         """Numbers that are trained."""
 
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of its arrays by name, in the order of the vector."""
+
 
 S = TypeVar("S", bound=Shape)
 #: From a model's hyperparameters and a trial's seed, what is known of its shape, and its first weights.
@@ -95,9 +104,16 @@ First = Callable[[Mapping[str, Any], int], tuple[S, Vector]]
 class Trials(TrialTable[Trial, Round], Generic[S]):
     """The trials of a federation whose server holds the models."""
 
-    def __init__(self, first: First[S], aggregation: Aggregation) -> None:
+    def __init__(
+        self,
+        first: First[S],
+        aggregation: Aggregation,
+        optimiser: str = "fedavg",
+        strategy: StrategyServer | None = None,
+    ) -> None:
         super().__init__()
         self._first, self._aggregation = first, aggregation
+        self._optimiser, self._strategy = optimiser, strategy
         #: What is known of every shape that was started, by `Trial.shape`.
         self.shapes: dict[str, S] = {}
 
@@ -121,7 +137,12 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             )
         self.idle(target)
         self[target] = replace(
-            copy, weights=origin.weights, memory=origin.memory, round=origin.round, previous=origin.previous
+            copy,
+            weights=origin.weights,
+            memory=origin.memory,
+            round=origin.round,
+            previous=origin.previous,
+            strategy=origin.strategy,
         )
 
     def state(self, trial: int) -> TrialState:
@@ -137,6 +158,9 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             "calls": one.calls,
             "clock": one.clock,
         }
+        if one.strategy is not None:
+            facts["strategy"], kept = one.strategy
+            arrays |= {f"strategy.{name}": array for name, array in kept.items()}
         return TrialState(arrays, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
@@ -151,9 +175,26 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         memory = {n.removeprefix("server."): v for n, v in state.arrays.items() if n.startswith("server.")}
         counts = {name: facts[name] for name in ("round", "calls", "clock")}
         previous = state.arrays.get("previous")
-        self[trial] = Trial(shape, facts["seed"], weights, memory, **counts, previous=previous)
+        strategy = None
+        if "strategy" in facts:
+            prefix = "strategy."
+            kept = {n.removeprefix(prefix): v for n, v in state.arrays.items() if n.startswith(prefix)}
+            strategy = (facts["strategy"], kept)
+        self[trial] = Trial(
+            shape, facts["seed"], weights, memory, **counts, previous=previous, strategy=strategy
+        )
 
     # Rounds
+
+    def server_side(self, work: Work) -> tuple[FedAvg | None, Aggregate]:
+        """What takes the step of a round, None where a strategy does, and what holds its updates."""
+        if self._strategy is None:
+            optimiser = server_optimiser(self._optimiser, work.server)
+            return optimiser, self._aggregation.start(self[work.trial].memory, work.cohort)
+        from fedhpo.federations.strategies.server import HeldUpdates
+
+        self._strategy.check(work.server)
+        return None, HeldUpdates()
 
     def products(self, work: Work) -> UpdateProducts | None:
         """What takes the products of a round's updates, where they are asked for."""
@@ -183,12 +224,12 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         products: Products | None = None
         updates: UpdateShapes | None = None
         if applied:
-            trained, products = self._step(one)
-            if flat.finite(trained.weights, *trained.memory.values()):
+            trained, products, why = self._step(one)
+            if trained is not None and flat.finite(trained.weights, *trained.memory.values()):
                 trial, updates = trained, _shapes(one.gathering, work)
             else:
                 applied, products = False, None
-                gathered.reject("updates are so large that the model after them is not finite")
+                gathered.reject(why or "updates are so large that the model after them is not finite")
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
         self[work.trial] = replace(trial, calls=trial.calls + 1, clock=one.ends)
@@ -225,9 +266,14 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             updates,
         )
 
-    def _step(self, one: Round) -> tuple[Trial, Products | None]:
-        """The trial after the server's step, and the products of the updates if they were asked for."""
+    def _step(self, one: Round) -> tuple[Trial | None, Products | None, str]:
+        """The trial after the server's step, and the products of the updates if they were asked for.
+
+        Without a trial, the text says why there is none.
+        """
         trial = one.trial
+        if one.optimiser is None:
+            return self._strategy_step(one)
         with np.errstate(over="ignore", invalid="ignore"):
             change = one.gathering.aggregate.mean()
             trainable = self.shapes[trial.shape].trainable
@@ -238,7 +284,44 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]
         after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
-        return after, products
+        return after, products, ""
+
+    def _strategy_step(self, one: Round) -> tuple[Trial | None, Products | None, str]:
+        """The same, by a strategy of Flower's."""
+        from fedhpo.federations.strategies.server import HeldUpdates
+        from fedhpo.federations.strategies.step import StrategyFailed
+
+        trial, aggregate, shape = one.trial, one.gathering.aggregate, self.shapes[one.trial.shape]
+        assert self._strategy is not None
+        assert isinstance(aggregate, HeldUpdates)
+        try:
+            weights, kept = self._strategy.step(
+                trial.weights,
+                shape.shapes,
+                aggregate.held,
+                one.work.server,
+                trial.strategy,
+                trial.round,
+                (trial.seed, trial.calls),
+            )
+        except StrategyFailed as failure:
+            return None, None, str(failure)
+        measured, previous = one.gathering.products, None
+        products = None
+        if measured is not None:
+            change = weights - trial.weights
+            products, previous = measured.of_round(change), change[: shape.trainable]
+        after = replace(trial, weights=weights, round=trial.round + 1, previous=previous, strategy=kept)
+        return after, products, ""
+
+
+def strategy_server(name: str | None, weighting: str, *, repeatable: bool) -> StrategyServer | None:
+    """What makes the next model by a strategy of Flower's; None without a name."""
+    if name is None:
+        return None
+    from fedhpo.federations.strategies.server import StrategyServer
+
+    return StrategyServer(name, weighting, repeatable)
 
 
 def _shapes(gathered: Gathering, work: Work) -> UpdateShapes | None:

@@ -44,6 +44,7 @@ def simulate(
     data: Any,
     *,
     server: str = "fedavg",
+    strategy: str | None = None,
     weighting: str = "size",
     aggregation: str = "mean",
     trim: float = 0.1,
@@ -71,6 +72,9 @@ def simulate(
     server
         The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
         named `optimiser` takes precedence.
+    strategy
+        In place of server optimiser and aggregation, one of Flower's strategies by name ("Krum"), or
+        "package.module:Name"; server hyperparameters are then the arguments of its constructor.
     weighting, aggregation, trim, clip_norm, weight_cap
         How updates are put together; see `fedhpo.aggregation.aggregation.Aggregation`.
     loss
@@ -107,6 +111,7 @@ def simulate(
     setup = Setup(model_factory(model, data), data, loss, train, device)
     settings: dict[str, Any] = {
         "server": server,
+        "strategy": strategy,
         "aggregation": Aggregation(weighting, aggregation, trim, clip_norm, weight_cap),
         "workers": workers,
         "stacking": stacking,

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.aggregation.server import OPTIMISERS, optimiser_class, optimisers, server_optimiser
+from fedhpo.aggregation.server import OPTIMISERS, optimiser_class, optimisers
 from fedhpo.aggregation.sizes import size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
@@ -36,7 +36,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.federations.simulated_search import search_clients
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
@@ -74,6 +74,7 @@ class _Shape:
     size: int
     trainable: int
     stacked_batch: float
+    shapes: Mapping[str, tuple[int, ...]]
 
 
 class _Models:
@@ -102,7 +103,7 @@ class _Models:
             built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
             if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
                 largest = math.inf if on_gpu else largest_batch(built.module, x)
-        return _Shape(model.size, model.trainable_size, largest)
+        return _Shape(model.size, model.trainable_size, largest, model.shapes)
 
 
 class Adversary(Protocol):
@@ -130,6 +131,7 @@ class SimulatedFederation(HoldsTrials):
         workers: int | None = None,
         stacking: bool = True,
         missing: float = 0.0,
+        strategy: str | None = None,
     ) -> None:
         refuse_in_worker()
         if workers is not None:
@@ -147,7 +149,13 @@ class SimulatedFederation(HoldsTrials):
         self._missing, self._stacking = missing, stacking
         self._pool: Pool | None = None
         self._note = ""
-        self._trials = Trials(_Models(setup, stacking).first, self._aggregation)
+        self._strategy = strategy
+        self._trials = Trials(
+            _Models(setup, stacking).first,
+            self._aggregation,
+            server,
+            strategy_server(strategy, self._aggregation.weighting, repeatable=True),
+        )
         #: Hostile clients, to try what training withstands; see `fedhpo.testing.attacks`.
         self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
@@ -238,10 +246,11 @@ class SimulatedFederation(HoldsTrials):
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
         longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
         sequence = [int(i) for i in longest_first if not missing[i]]
+        optimiser, aggregate = self._trials.server_side(work)
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
-            self._aggregation.start(trial.memory, work.cohort),
+            aggregate,
             missing,
             products=self._trials.products(work),
             limits=self._limits(work.trial, cohort),
@@ -249,7 +258,7 @@ class SimulatedFederation(HoldsTrials):
         if self.adversary is not None:
             gathering = self.adversary.gathering(work.trial, gathering, cohort)
         ends = trial.clock + float((epochs * self._train_sizes[cohort]).max())
-        return Round(work, trial, server_optimiser(self._server, work.server), gathering, ends)
+        return Round(work, trial, optimiser, gathering, ends)
 
     def _limits(self, trial: int, cohort: Ints) -> tuple[Ints, Ints] | None:
         """The rows that each member may claim; None where nobody claims more than it has."""
@@ -458,9 +467,9 @@ class SimulatedFederation(HoldsTrials):
             "data": self._setup.data.name,
             "clients": self._setup.data.clients,
             **described(self._setup.data),
-            "server": self._server,
+            "server": self._strategy or self._server,
             "weighting": self._aggregation.weighting,
-            "aggregation": self._aggregation.rule,
+            "aggregation": self._aggregation.rule if self._strategy is None else self._strategy,
             "parameters": max((shape.size for shape in shapes), default=0),
             "stacked": any(shape.stacked_batch for shape in shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
@@ -481,6 +490,7 @@ class SimulatedFederation(HoldsTrials):
                 "stacking": self._stacking,
                 "missing": self._missing,
                 "device": setup.device,
+                **({} if self._strategy is None else {"strategy": self._strategy}),
             },
             **({} if self._server in OPTIMISERS else {"server": code_of(optimiser_class(self._server))}),
         }

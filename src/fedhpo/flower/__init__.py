@@ -15,23 +15,26 @@ _HOME = {
     "Arrays": "fedhpo.federations.flower.models",
     "FlowerFederation": "fedhpo.federations.flower.federation",
     "FlowerLearnerFederation": "fedhpo.federations.flower.learners",
-    "InProcessGrid": "fedhpo.flower.in_process",
+    "InProcessGrid": "fedhpo.federations.flower.in_process",
     "Scored": "fedhpo.federations.flower.messages",
     "Task": "fedhpo.federations.flower.messages",
     "Trained": "fedhpo.federations.flower.messages",
     "client": "fedhpo.flower.client_app",
-    "run_in_process": "fedhpo.flower.in_process",
+    "tuned": "fedhpo.flower.server_app",
+    "wrap": "fedhpo.federations.apps.wrapper",
+    "run_in_process": "fedhpo.federations.flower.in_process",
     "tune": "fedhpo.flower.server_app",
 }
 
 if TYPE_CHECKING:
+    from fedhpo.federations.apps.wrapper import wrap
     from fedhpo.federations.flower.federation import FlowerFederation
+    from fedhpo.federations.flower.in_process import InProcessGrid, run_in_process
     from fedhpo.federations.flower.learners import FlowerLearnerFederation
     from fedhpo.federations.flower.messages import Scored, Task, Trained
     from fedhpo.federations.flower.models import Arrays
     from fedhpo.flower.client_app import client
-    from fedhpo.flower.in_process import InProcessGrid, run_in_process
-    from fedhpo.flower.server_app import tune
+    from fedhpo.flower.server_app import tune, tuned
 
 __all__ = [
     "Arrays",
@@ -44,6 +47,8 @@ __all__ = [
     "client",
     "run_in_process",
     "tune",
+    "tuned",
+    "wrap",
 ]
 
 

@@ -45,6 +45,7 @@ def client(
     evaluate: EvaluateFunction | None = None,
     sizes: Callable[[Context], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
+    hyperparameters: Sequence[str] | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
     privacy: LocalPrivacy | None = None,
 ) -> ClientApp:
@@ -71,6 +72,9 @@ def client(
     labels
         With these: the client's training labels and the number of classes, for methods that let each client
         look up its own hyperparameters. They stay here.
+    hyperparameters
+        With these: the names that `train` looks up in `task.config`. A study that tunes another is refused
+        at its start. Without it any name goes.
     queries
         Further queries that this client answers: with `study`, a list of classes that bring their own
         `answer` (see `fedhpo.protocol.query`), or functions by name, `function(asked, arrays, task,
@@ -111,7 +115,8 @@ def client(
     elif train is None or evaluate is None:
         raise InputError("evaluate is missing: without it the server has nothing to select by")
     else:
-        party = OwnParty(train, evaluate, sizes, labels, tell_sizes)
+        names = None if hyperparameters is None else tuple(sorted(hyperparameters))
+        party = OwnParty(train, evaluate, sizes, labels, tell_sizes, names)
     _refuse_secure_aggregation(app)
     answers |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party)
     if privacy is not None:
@@ -184,6 +189,7 @@ class OwnParty:
     sizes: Callable[[Context], Mapping[str, int]] | None
     labels: LabelsFunction | None
     tells: bool = True
+    hyperparameters: tuple[str, ...] | None = None
 
     def hello(self, context: Context) -> Hello:
         """Who it is, by its node's config."""
@@ -191,7 +197,7 @@ class OwnParty:
         told = {split: int(sizes.get(split, 0)) for split in SPLITS}
         if not self.tells:
             told = {split: min(rows, 1) for split, rows in told.items()}
-        return Hello(*named(context), told, training=OWN)
+        return Hello(*named(context), told, training=OWN, hyperparameters=self.hyperparameters)
 
     def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
         """Train by the user's function, after a rule was resolved."""

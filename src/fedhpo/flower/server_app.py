@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
-from flwr.serverapp import Grid
+from flwr.serverapp import Grid, ServerApp
 
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
@@ -19,6 +20,9 @@ from fedhpo.protocol.objective import BALANCED
 from fedhpo.study import Study
 from fedhpo.study.learners import is_learner
 from fedhpo.tuning.result import Result
+
+if TYPE_CHECKING:
+    from fedhpo.federations.apps.federation import AppFederation
 
 #: The key of the run config that names the run's directory.
 RUN_DIRECTORY = "run-dir"
@@ -43,6 +47,56 @@ def tune(
     directory = run_directory(context.run_config)
     with federation_of(grid, study, directory, model) as federation:
         return study.tune(directory, federation=federation, callbacks=callbacks)
+
+
+def tuned(app: ServerApp, study: Study | str | Path) -> ServerApp:
+    """A `ServerApp` that tunes another as it is: `app = fedhpo.flower.tuned(app, "study.toml")`.
+
+    The study's `[app]` names the app's directory; its clients are wrapped by `fedhpo.flower.wrap`. Those that
+    are not take part too, with less: see docs/flower-apps.md. The run's directory is `run-dir` in the app's
+    run config, as for `tune`.
+    """
+    outer = ServerApp()
+
+    @outer.main()
+    def main(grid: Grid, context: Context) -> None:
+        opened = study if isinstance(study, Study) else Study.load(study)
+        directory = run_directory(context.run_config)
+        with app_federation(grid, app, opened, context.run_config, directory) as federation:
+            opened.tune(directory, federation=federation)
+
+    return outer
+
+
+def app_federation(
+    grid: Grid,
+    server: ServerApp,
+    study: Study,
+    run_config: Mapping[str, Any],
+    directory: Path | None = None,
+    **options: Any,
+) -> AppFederation:
+    """The federation of an app's study, behind a grid; `run_config` is the app's, as this run has it."""
+    from fedhpo.federations.apps.app_file import read_app
+    from fedhpo.federations.apps.federation import AppFederation
+    from fedhpo.federations.apps.plain import PlainGrid
+
+    section = study.file.app
+    if section is None:
+        raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
+    file = read_app(section.path)
+    config = {key: value for key, value in run_config.items() if key != RUN_DIRECTORY}
+    settings = study.file.flower.model_dump(exclude_none=True)
+    settings.setdefault("clients", study.file.budget.cohort)
+    settings["clients_file"] = None if directory is None else directory / CLIENTS
+    return AppFederation(
+        PlainGrid(grid),
+        replace(file, config={**file.config, **config}),
+        server,
+        study.objective,
+        weight_cap=study.file.server.weight_cap,
+        **(settings | options),
+    )
 
 
 def run_directory(run_config: Mapping[str, Any]) -> Path:
@@ -75,6 +129,7 @@ def federation_of(
         grid,
         model,
         server=server.optimiser,
+        strategy=server.strategy,
         aggregation=study.aggregation(default=SAFE),
         **(settings | options),
     )

@@ -16,7 +16,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.federations.flower.clients import SGD, Hello
+from fedhpo.federations.flower.clients import OWN, SGD, Hello
 from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
 from fedhpo.federations.flower.models import layout_of
 from fedhpo.federations.flower.replies import TaskFailed
@@ -41,7 +41,7 @@ class TorchParty:
         if not any(executor is tried for tried in self._tried):
             self._preflight(executor)
             self._tried.append(executor)
-        return self._rows.hello(context, SGD)
+        return self._rows.hello(context, SGD if self._study.own_training is None else OWN)
 
     def _preflight(self, executor: Executor) -> None:
         """Try the model on this node's own rows; the server hears what is wrong, of a private study no more
@@ -126,7 +126,9 @@ class TorchParty:
         key = self._rows.key(context)
         if key not in self._executors or self._executors[key].setup.data is not data:
             name = self._study.file.model.name
-            self._executors[key] = Executor(Setup(model_factory(name, data), data, device=self._device))
+            self._executors[key] = Executor(
+                Setup(model_factory(name, data), data, train=self._study.own_training, device=self._device)
+            )
         return self._executors[key]
 
 

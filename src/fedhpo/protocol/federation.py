@@ -298,6 +298,8 @@ class Federation(ABC):
     A federation is a context manager: leaving the block frees its processes and connections.
     """
 
+    #: Whether clients score by metrics of their own, which fedhpo knows only by name.
+    own_metrics: bool = False
     #: What this federation can do, out of the names above.
     capabilities: frozenset[str]
     #: Clients that can train, that hold validation data, that hold test data.

@@ -216,6 +216,8 @@ def objective_of(scoring: str | None) -> Objective:
 
 def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation) -> tuple[Metric, ...]:
     """What clients must compute beside what they score by anyway."""
+    if federation.own_metrics:
+        return distinct(more)
     own = {one.name for one in more if isinstance(one, Metric)}
     named = [name for name in (objective.metric, *objective.also) if name not in own]
     known = [name for name in named if name != objective.metric or direction_of(name) is not None]

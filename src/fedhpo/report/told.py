@@ -171,7 +171,12 @@ class Told:
 
 def _objective(told: Mapping[str, Any]) -> Objective:
     return Objective(
-        told["metric"], told["over"], told.get("tail", 0.1), told["weighting"], trim=told.get("trim", 0.25)
+        told["metric"],
+        told["over"],
+        told.get("tail", 0.1),
+        told["weighting"],
+        told.get("direction"),
+        told.get("trim", 0.25),
     )
 
 

@@ -196,7 +196,8 @@ def _agreements(run: Run) -> list[Agreement]:
     """How each client's scores go with the others', from the evaluations on validation data."""
     if (run.study.get("evaluation") or {}).get("privacy") is not None:
         return []
-    objective = Objective(run.study["objective"]["metric"])
+    asked = run.study["objective"]
+    objective = Objective(asked["metric"], direction=asked.get("direction"))
     events = (event for event in run.record.events() if event.kind == "evaluate")
     found = (scores for event in events for scores in unpack(event.result or b""))
     return agreements((scores for scores in found if scores.split == "validation"), objective)

@@ -33,7 +33,7 @@ def check_scored(objective: Objective, federation: Federation, metrics: Sequence
     own = {metric.name: metric.maximise for metric in metrics}
     name = objective.metric
     scored = name in BASE or name in own or (name == BALANCED and federation.scoring == BALANCED)
-    if not scored:
+    if not scored and not federation.own_metrics:
         raise InputError(f"metric {name!r}: give it to fedhpo.tune(metrics=[fedhpo.Metric({name!r}, ...)])")
     if own.get(name, objective.maximise) != objective.maximise:
         raise InputError(f"direction: {name!r} says maximise={own[name]}, the objective the opposite")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fedhpo.core.errors import InputError, unknown_name
@@ -46,9 +46,30 @@ def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
             raise InputError(f"{path}: {unknown_name('scope', scope, SCOPES)}")
         _check_table(data[scope], f"{path}.{scope}")
     return {
-        scope: {key: _read_one(value, f"{path}.{scope}.{key}") for key, value in table.items()}
+        scope: {key: _read_one(value, f"{path}.{scope}.{key}") for key, value in dotted(table).items()}
         for scope, table in data.items()
     }
+
+
+def dotted(table: Mapping[str, Any], known: Collection[str] = ()) -> dict[str, Any]:
+    """Tables of tables as names with dots, which is how TOML reads `params.eta = { low = 0.1, high = 1.0 }`.
+
+    `known` are names with dots that there are: a table that holds nothing but fixed values is taken apart
+    too, if it makes one of these.
+
+    >>> dotted({"params": {"eta": {"low": 0.1, "high": 1.0}, "threads": 1}, "lr": {"low": 0, "high": 1}})
+    {'params.eta': {'low': 0.1, 'high': 1.0}, 'params.threads': 1, 'lr': {'low': 0, 'high': 1}}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        inside = isinstance(value, Mapping) and any(
+            isinstance(one, Mapping) or f"{key}.{inner}" in known for inner, one in value.items()
+        )
+        if inside and not set(value) & {*ALL_KEYS, *MEANT}:
+            found |= {f"{key}.{inner}": one for inner, one in dotted(value).items()}
+        else:
+            found[key] = value
+    return found
 
 
 def _check_table(value: Any, path: str) -> None:

@@ -174,9 +174,9 @@ def frozen_value(name: str, value: Any) -> Any:
 
 
 def check_key(scope: str, key: object) -> None:
-    """Names are non-empty strings without dots, so that `scope.name` can be read back."""
-    if not isinstance(key, str) or not key or "." in key:
-        raise InputError(f"{scope}: a name must be a non-empty string without dots, found {key!r}")
+    """Names are non-empty strings; `scope.name` is read back at its first dot, so a name may hold others."""
+    if not isinstance(key, str) or not key or key[0] == "." or key[-1] == ".":
+        raise InputError(f"{scope}: a name must be a non-empty string, no dot at its ends, found {key!r}")
 
 
 def _frozen_scope(scope: str, values: Any) -> Frozen:

@@ -11,10 +11,11 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.data import DATASETS, FederatedData, datasets, partition_from_dict, split_from_dict
 from fedhpo.engine.hyperparameters import Local
+from fedhpo.federations.apps.app_file import read_app
 from fedhpo.models import MODELS, hyperparameter_defaults, models
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
 from fedhpo.study.learners import NAMES
-from fedhpo.study.sections import Data, Model, Server
+from fedhpo.study.sections import Client, Data, Model, Server, StudyFile
 
 
 def check_data(data: Data) -> None:
@@ -63,18 +64,58 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
 
 
 def check_server(server: Server) -> None:
-    """The server optimiser's name."""
+    """The server optimiser's name, or the strategy's."""
     optimiser_class(server.optimiser, "server.optimiser")
+    if server.strategy is None:
+        return
+    for key in ("optimiser", "aggregation", "trim", "clip_norm"):
+        if key in server.model_fields_set:
+            raise InputError(f"server.{key}: leave it out where server.strategy takes its place")
+    _strategy(server.strategy)
 
 
-def check_space(space: Space, server: Server) -> None:
+def _strategy(name: str) -> Any:
+    from fedhpo.federations.strategies.server import named_strategy
+
+    return named_strategy(name)
+
+
+def check_app(file: StudyFile) -> None:
+    """The app's file can be read, and the study says what is optimised; nothing is imported."""
+    assert file.app is not None
+    read_app(file.app.path)
+    if "metric" not in file.objective.model_fields_set:
+        raise InputError(
+            "objective.metric is missing: which of the metrics that the app's evaluate returns, such as "
+            "'eval_acc'? A name of the app's own needs objective.direction = 'maximize' or 'minimize' too"
+        )
+    if file.server.strategy is not None:
+        raise InputError("server.strategy: leave it out, the app brings its own")
+    if file.budget.cohort > file.app.clients:
+        raise InputError(
+            f"budget.cohort = {file.budget.cohort}: must be at most app.clients ({file.app.clients})"
+        )
+
+
+def check_client(client: Client) -> None:
+    """Its keys do not contradict each other; a function of the user's own is found when it is used."""
+    if client.open and client.hyperparameters is not None:
+        raise InputError("client.open: leave it out where client.hyperparameters names what clients take")
+
+
+def check_space(space: Space, server: Server, client: Client) -> None:
     """Client and server hyperparameters are known, and every value that can occur is allowed."""
     if not space.names:
         raise InputError("space has nothing to tune: write, say, lr = { low = 1e-3, high = 1.0, log = true }")
     for key, value in space.scope("client").items():
-        _check_values("client", key, value, Local)
+        _check_client_values(key, value, client)
     servers = space.scope("server")
     if not servers:
+        return
+    if server.strategy is not None:
+        strategy = _strategy(server.strategy)
+        for key in servers:
+            _named(f"space.server.{key}", lambda key=key: strategy.check(key))
         return
     named = servers.pop("optimiser", None)
     if named is not None and "optimiser" in server.model_fields_set:
@@ -89,6 +130,23 @@ def check_space(space: Space, server: Server) -> None:
         chosen = when.get("server.optimiser", names)
         for name in chosen if isinstance(chosen, list | tuple) else [chosen]:
             _check_values("server", key, value, optimiser_class(name), f" of {name}")
+
+
+def _check_client_values(key: str, value: Any, client: Client) -> None:
+    """The name is one of our training's, or of the clients' own."""
+    if client.hyperparameters is not None:
+        if key not in client.hyperparameters:
+            error = unknown_name("hyperparameter of the clients' own training", key, client.hyperparameters)
+            raise InputError(f"space.client.{key}: {error}")
+    elif not client.open and client.train is None:
+        try:
+            _check_values("client", key, value, Local)
+        except InputError as error:
+            if key in {f.name for f in fields(Local)}:
+                raise
+            raise InputError(
+                f"{error}; if clients train in their own way, say so: open = true in [client]"
+            ) from None
 
 
 def _check_values(scope: str, key: str, value: Any, kind: type[Any], of: str = "") -> None:

@@ -44,8 +44,8 @@ def page() -> str:
         "A study file says what to tune, on which data and model, with which method and budget. It is TOML; "
         "`fedhpo schema` prints its JSON schema, for editors that complete and check. This page is made by "
         "`python docs/_make.py`.",
-        "Required are `[data]`, `[model]`, one hyperparameter in `[space]`, and `[budget]`. A key that is "
-        "not listed here is an error. `examples/` holds complete files.",
+        "Required are `[data]` and `[model]`, or `[app]`; one hyperparameter in `[space]`, and `[budget]`. "
+        "A key that is not listed here is an error. `examples/` holds complete files.",
         '**A study file is a program.** Names such as `"package.module:function"` in `[data]`, `[model]`, '
         "`[method]` and `[server]` are imported and called, from the working directory too: "
         '`name = "os:system"` runs. Run a study of '
@@ -67,6 +67,8 @@ def page() -> str:
         *_section(whole, "model"),
         _models(),
         _learners(),
+        *_section(whole, "app"),
+        *_section(whole, "client"),
         *_section(whole, "server"),
         *_section(whole, "space"),
         _space(),

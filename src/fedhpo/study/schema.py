@@ -29,11 +29,13 @@ def schema() -> dict[str, Any]:
     What installed packages bring is named, not imported: their settings are checked when a study is read.
 
     >>> sorted(schema()["required"])
-    ['budget', 'data', 'model', 'space']
+    ['budget', 'space']
     """
     found = StudyFile.model_json_schema()
     found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     found["title"] = "fedhpo study"
+    found["required"] = [key for key in found["required"] if key not in ("data", "model")]
+    found["anyOf"] = [{"required": ["data", "model"]}, {"required": ["app"]}]
     definitions = found["$defs"]
     for section, key, names in (
         ("Data", "name", datasets.names()),

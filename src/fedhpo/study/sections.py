@@ -65,10 +65,53 @@ class Model(OpenSection):
     name: str = Field(description="a model of `fedhpo.models`, or `package.module:Name`")
 
 
+class App(Section):
+    """A Flower app that is tuned as it is, in place of `[data]` and `[model]`.
+
+    Names in `[space.client]` are keys of the app's run config (dotted ones too) or of the config that its
+    server sends to clients; in `[space.model]` keys of the run config that shape the model; in
+    `[space.server]` arguments of its strategy's constructor. `[objective]` names a metric of its `evaluate`,
+    and a direction.
+    """
+
+    path: str = Field(description="the app's directory, which holds its `pyproject.toml`")
+    clients: int = Field(10, ge=1, description="nodes in this process")
+    setup: str | None = Field(
+        None,
+        description="`package.module:function`, called before the app is imported: to replace its data, say",
+    )
+
+
+class Client(Section):
+    """How clients train, where it is not by fedhpo's own SGD.
+
+    Then the names in `[space.client]` are the training's own, of any scalar type.
+    """
+
+    train: str | None = Field(
+        None,
+        description="`package.module:function`, called as `function(model, data, hyperparameters, "
+        "generator)`: trains the module in place",
+    )
+    hyperparameters: list[str] | None = Field(
+        None, description="the names that such training takes; others are refused"
+    )
+    open: bool = Field(
+        False,
+        description="clients train in their own way (over Flower, say): any name in `[space.client]` goes",
+    )
+
+
 class Server(Section):
     """How the server puts updates together; hyperparameters of its optimiser stand in `[space.server]`."""
 
     optimiser: str = Field("fedavg", description="server optimiser, or `package.module:Name`")
+    strategy: str | None = Field(
+        None,
+        description="in place of `optimiser` and `aggregation`: a strategy of Flower's (`FedAdam`, `Krum`, "
+        "`DifferentialPrivacyServerSideFixedClipping(FedAvg)`), or `package.module:Name`; `[space.server]` "
+        "holds arguments of its constructor",
+    )
     weighting: Literal["size", "uniform"] = Field("size", description="a client's weight: its rows, or 1")
     aggregation: (
         Literal[
@@ -192,8 +235,10 @@ class StudyFile(Section):
     )
     data: Data = Field(description="`[data]`")
     model: Model = Field(description="`[model]`")
+    app: App | None = Field(None, description="`[app]`, in place of `[data]` and `[model]`")
     space: SpaceSection = Field(description="`[space.client]` and so on")
     budget: Budget = Field(description="`[budget]`")
+    client: Client = Field(default_factory=lambda: Client.model_validate({}))
     server: Server = Field(default_factory=lambda: Server.model_validate({}))
     flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,14 +17,25 @@ from pydantic import ValidationError
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import PRESETS
 from fedhpo.core.errors import InputError
-from fedhpo.core.objects import call_own
+from fedhpo.core.objects import call_own, import_object
+from fedhpo.federations.apps.app_file import read_app
+from fedhpo.federations.apps.block import write_block
+from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_app_defaults
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import BALANCED, Objective, natural_objective, objective_of
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
-from fedhpo.study.checks import check_clients, check_data, check_model, check_server, check_space
+from fedhpo.study.checks import (
+    check_app,
+    check_client,
+    check_clients,
+    check_data,
+    check_model,
+    check_server,
+    check_space,
+)
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.methods import method_in
@@ -65,8 +76,11 @@ class Study:
     path: Path | None = None
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read and check a study file; every mistake is an `InputError` that names file and key."""
+    def load(cls, path: str | Path, *, app: str | Path | None = None) -> Study:
+        """Read and check a study file; every mistake is an `InputError` that names file and key.
+
+        `app` is the directory of a Flower app, in place of the file's `app.path`.
+        """
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -82,6 +96,9 @@ class Study:
             raise InputError(f"{path}: not a study: its values are nested too deeply") from None
         except ValueError as error:  # whole numbers of thousands of digits
             raise InputError(f"{path}: not TOML: {error}") from None
+        if app is not None:
+            section = given.get("app", {})
+            given["app"] = {**(section if isinstance(section, dict) else {}), "path": str(app)}
         return cls.from_dict(given, text=text, path=path)
 
     @classmethod
@@ -92,8 +109,7 @@ class Study:
         where = f"{path}: " if path else ""
         try:
             given = with_new_keys(plain(given))
-            file = StudyFile(**given)
-            study = cls(given, file, text, Path(path) if path else None)
+            study = cls(given, _file(given), text, Path(path) if path else None)
             study._check()
         except ValidationError as error:
             raise InputError("\n".join(where + line for line in problems(error, StudyFile))) from None
@@ -102,14 +118,20 @@ class Study:
         return study
 
     def _check(self) -> None:
-        check_data(self.file.data)
         check_server(self.file.server)
-        if is_learner(self.file.model):
+        if self.file.app is None:
+            check_data(self.file.data)
+        if self.file.app is not None:
+            check_app(self.file)
+            check_app_space(self.given["space"])
+            _ = self.space
+        elif is_learner(self.file.model):
             check_learner(self.file, self.space)
         else:
             check_model(self.file.model, self.file.space.model)
-            check_space(self.space, self.file.server)
-        _ = self.method, self.evaluator, self.proxy_study
+            check_client(self.file.client)
+            check_space(self.space, self.file.server, self.file.client)
+        _ = self.method, self.objective, self.evaluator, self.proxy_study
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
@@ -142,7 +164,7 @@ class Study:
         return replace(
             self,
             given={**self.given, "seed": seed},
-            file=StudyFile(**{**self.given, "seed": seed}),
+            file=_file({**self.given, "seed": seed}),
             text=None if self.text is None else _with_seed(self.text, seed),
         )
 
@@ -158,7 +180,10 @@ class Study:
         A learner's own where [space] is empty.
         """
         tables = {scope: table for scope, table in self.given["space"].items() if table}
-        if is_learner(self.file.model):
+        if self.file.app is not None:
+            app = read_app(self.file.app.path)
+            tables = with_app_defaults(dotted_tables(tables, app), app)
+        elif is_learner(self.file.model):
             tables = learner_tables(self.file.model, tables)
         elif self.file.model.others:
             fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
@@ -207,7 +232,9 @@ class Study:
         }
         tables = {
             **{
-                key: table for key, table in self.given.items() if key in ("model", "server", "space", "seed")
+                key: table
+                for key, table in self.given.items()
+                if key in ("client", "model", "server", "space", "seed")
             },
             "data": given["data"],
             "method": {"name": RandomSearch.name, **given.get("method", {})},
@@ -255,7 +282,7 @@ class Study:
 
     def _objective_of(self, federation: Federation) -> Objective:
         """What is optimised; where the file names no metric, what goes with the federation's targets."""
-        if "metric" in self.file.objective.model_fields_set:
+        if self.file.app is not None or "metric" in self.file.objective.model_fields_set:
             return self.objective
         return replace(self.objective, metric=natural_objective(federation).metric)
 
@@ -311,6 +338,8 @@ class Study:
 
         `ray` is the address of a Ray cluster that trains, see `fedhpo.simulate`.
         """
+        if self.file.app is not None:
+            return self._app_federation()
         from fedhpo.federations.simulate import simulate
 
         data, server = self.load_data() if data is None else data, self.file.server
@@ -323,13 +352,29 @@ class Study:
                 self._model(data),
                 data,
                 server=server.optimiser,
+                strategy=server.strategy,
                 weighting=how.weighting,
                 aggregation=how.rule,
                 trim=how.trim,
                 clip_norm=how.clip_norm,
                 weight_cap=how.weight_cap,
+                train=self.own_training,
                 workers=workers,
                 ray=ray,
+            )
+        except InputError as error:
+            raise self._error("", error) from error
+
+    def _app_federation(self) -> Federation:
+        """The study's Flower app, with its nodes in this process."""
+        from fedhpo.federations.apps.in_process import app_in_process
+
+        app, cap = self.file.app, self.file.server.weight_cap
+        assert app is not None
+        settings = self.file.flower.model_dump(exclude={"clients"}, exclude_unset=True)
+        try:
+            return app_in_process(
+                app.path, app.clients, self.objective, app.setup, weight_cap=cap, **settings
             )
         except InputError as error:
             raise self._error("", error) from error
@@ -352,6 +397,12 @@ class Study:
         server = self.file.server
         private = self.evaluator.privacy is not None
         return "uniform" if private and "weighting" not in server.model_fields_set else server.weighting
+
+    @property
+    def own_training(self) -> Callable[..., Any] | None:
+        """The user's function that trains at a client in place of SGD, if the file names one."""
+        name = self.file.client.train
+        return None if name is None else import_object(name, "client.train")
 
     def _model(self, data: FederatedData) -> Any:
         """The model as `simulate` takes it, after one was built with the default config."""
@@ -394,7 +445,7 @@ class Study:
         budget, proxy = self.file.budget, self.proxy_study
         with self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened:
             try:
-                return tune(
+                result = tune(
                     opened,
                     self.space,
                     self._method_on(workers, callbacks),
@@ -414,6 +465,9 @@ class Study:
                     study_text=self.text,
                     study_beside=self.beside(federation),
                 )
+                if self.file.app is not None and result.run is not None and result.status == "finished":
+                    write_block(result.run, read_app(self.file.app.path), result.best_config)
+                return result
             except InputError as error:
                 if run is not None and str(run) in str(error):  # it is about the run, not the study
                     raise
@@ -430,6 +484,16 @@ class Study:
     def _error(self, key: str, error: InputError) -> InputError:
         parts = [str(self.path) if self.path else "", key, str(error)]
         return InputError(": ".join(part for part in parts if part))
+
+
+def _file(given: Mapping[str, Any]) -> StudyFile:
+    """The sections, checked; a study of an app has no data and no model of its own."""
+    if "app" not in given:
+        return StudyFile(**given)
+    for key in ("data", "model", "client", "proxy"):
+        if key in given:
+            raise InputError(f"{key}: leave it out where [app] names a Flower app, which brings its own")
+    return StudyFile(**{"data": {}, "model": {"name": "app"}, **given})
 
 
 def _with_seed(text: str, seed: int) -> str:

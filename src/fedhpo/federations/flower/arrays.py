@@ -16,6 +16,7 @@ from fedhpo.core.vectors import Vector, named_parts
 
 #: How Flower names arrays in numpy's own file format.
 _NUMPY = "numpy.ndarray"
+_FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 #: More than the header of any array of ours takes.
 _HEADER = 4096
 
@@ -72,7 +73,45 @@ def decode(record: ArrayRecord, layout: Layout | None = None) -> dict[str, NDArr
     return {name: _decode(name, record[name], shape) for name, shape in wanted.items()}
 
 
-def _decode(name: str, array: Array, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
+def opaque(array: NDArray[Any]) -> bool:
+    """Whether an array is a row of bytes, such as a model that another library wrote: of any length."""
+    return array.dtype == np.uint8 and array.ndim == 1
+
+
+def decode_like(
+    record: ArrayRecord, like: Mapping[str, NDArray[Any]], most_bytes: int
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a record, which must have the names, types and shapes of others.
+
+    >>> like = {"w": np.zeros(2), "bytes": np.zeros(0, np.uint8)}
+    >>> sent = ArrayRecord({"w": Array(np.ones(2)), "bytes": Array(np.arange(3, dtype=np.uint8))})
+    >>> decode_like(sent, like, 100)["bytes"].tolist()
+    [0, 1, 2]
+    """
+    if set(record) != set(like):
+        raise Rejected(f"the arrays are {_few(record)}, expected {_few(like)}")
+    found = {}
+    for name, old in like.items():
+        if len(record[name].data) > max(most_bytes, old.nbytes + _HEADER):
+            raise Rejected(
+                f"array {name!r} has {len(record[name].data)} bytes, at most {most_bytes} are read"
+            )
+        found[name] = _decode(
+            name, record[name], None if opaque(old) else old.shape, old.dtype, any_order=True
+        )
+        if found[name].ndim != old.ndim:
+            raise Rejected(f"array {name!r} has {found[name].ndim} dimensions, expected {old.ndim}")
+    return found
+
+
+def _decode(
+    name: str,
+    array: Array,
+    shape: tuple[int, ...] | None,
+    wanted: np.dtype[Any] = _FLOAT32,
+    *,
+    any_order: bool = False,
+) -> NDArray[Any]:
     """One array. numpy's own reader would first make room for whatever length the header states."""
     if array.stype != _NUMPY:
         raise Rejected(f"array {name!r} is written as {array.stype!r}, expected {_NUMPY!r}")
@@ -85,16 +124,17 @@ def _decode(name: str, array: Array, shape: tuple[int, ...] | None) -> NDArray[n
         found, fortran, dtype = read(stream, max_header_size=_HEADER)
     except Exception as error:
         raise Rejected(f"array {name!r} cannot be read: {error}") from None
-    if dtype != np.float32:
-        raise Rejected(f"array {name!r} is {dtype}, expected float32")
+    if dtype != wanted:
+        raise Rejected(f"array {name!r} is {dtype}, expected {wanted}")
     if shape is not None and found != shape:
         raise Rejected(f"array {name!r} has shape {found}, expected {shape}")
-    if fortran and len(found) > 1:
+    if fortran and len(found) > 1 and not any_order:
         raise Rejected(f"array {name!r} is in Fortran's order, expected C's")
-    begin, length = stream.tell(), 4 * math.prod(found)
+    begin, length = stream.tell(), wanted.itemsize * math.prod(found)
     if len(array.data) - begin != length:
         raise Rejected(f"array {name!r} holds {len(array.data) - begin} bytes, its header says {length}")
-    return np.frombuffer(array.data, np.dtype("<f4"), offset=begin).reshape(found)
+    values = np.frombuffer(array.data, wanted.newbyteorder("<"), offset=begin)
+    return values.reshape(found, order="F" if fortran else "C")
 
 
 def _few(names: Mapping[str, Any] | Sequence[str]) -> str:

@@ -29,8 +29,8 @@ SPLITS = get_args(SplitName)
 #: A partition id is a client's number: no larger than a federation can be.
 MOST_CLIENTS = 1 << 20
 #: What a client's training understands: `fedhpo.engine.hyperparameters.Local`, those of
-#: `fedhpo.learners.boosted`, or whatever it likes.
-SGD, TREES, OWN = TRAININGS = "sgd", "trees", "own"
+#: `fedhpo.learners.boosted`, whatever it likes, or what its Flower app reads.
+SGD, TREES, OWN, APP, PLAIN = TRAININGS = "sgd", "trees", "own", "app", "plain app"
 #: What clients are known by.
 PARTITION, NAME, NODE, EITHER = "partition", "name", "node", "partition or name"
 
@@ -45,10 +45,14 @@ class Hello:
     shape: tuple[int, ...] | None = None
     classes: int | None = None
     training: str = OWN
+    #: The names that its own training takes, if it says.
+    hyperparameters: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As it travels."""
-        return asdict(self) | {"sizes": dict(self.sizes)}
+        found = asdict(self) | {"sizes": dict(self.sizes)}
+        names = found.pop("hyperparameters")
+        return found if names is None else found | {"hyperparameters": list(names)}
 
     @classmethod
     def from_dict(cls, given: Any, most_rows: int) -> Hello:
@@ -71,7 +75,16 @@ class Hello:
             None if shape is None else tuple(_whole("shape", n, 1 << 31) or 0 for n in shape),
             _whole("classes", given.get("classes"), 1 << 31),
             given.get("training", OWN),
+            _names(given.get("hyperparameters")),
         )
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise Rejected("hyperparameters must be a list of names")
+    return tuple(sorted(name[:200] for name in value[:1000]))
 
 
 def _whole(name: str, value: Any, most: int) -> int | None:
@@ -90,7 +103,7 @@ def deviating(said: Mapping[int, Hello]) -> dict[int, str]:
     {3: 'node 3 (partition 3) is left out: its shape is (9,), that of most others (6,)'}
     """
     found: dict[int, str] = {}
-    for what in ("shape", "classes", "training"):
+    for what in ("shape", "classes", "training", "hyperparameters"):
         values = {node: getattr(hello, what) for node, hello in said.items() if node not in found}
         counts = Counter(value for value in values.values() if value is not None).most_common(2)
         if len(counts) < 2 or counts[0][1] == counts[1][1]:

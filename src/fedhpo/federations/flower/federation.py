@@ -13,8 +13,8 @@ from torch import nn
 
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import SAFE
-from fedhpo.aggregation.server import optimiser_class, server_optimiser
-from fedhpo.core.errors import InputError
+from fedhpo.aggregation.server import optimiser_class
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
 from fedhpo.engine.executor import JobResult
@@ -30,10 +30,11 @@ from fedhpo.federations.flower.mailbox import ArraysParcel, Item
 from fedhpo.federations.flower.messages import Task
 from fedhpo.federations.flower.models import Arrays, TorchModel
 from fedhpo.federations.flower.replies import read_trained
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials
+from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.space.config import Config
 
 
 class FlowerFederation(HoldsTrials, GridFederation):
@@ -49,6 +50,9 @@ class FlowerFederation(HoldsTrials, GridFederation):
     server, aggregation
         The server optimiser, and how updates are put together; see `fedhpo.simulate`. Here it is a rule that
         a quarter of hostile clients does not overturn (`fedhpo.aggregation.presets.SAFE`) if left out.
+    strategy
+        In place of both, one of Flower's strategies by name, or `package.module:Name`: see
+        `fedhpo.federations.strategies.named.named_strategy`.
     settings
         How clients are waited for and checked: see `GridFederation`.
     """
@@ -60,6 +64,7 @@ class FlowerFederation(HoldsTrials, GridFederation):
         *,
         server: str = "fedavg",
         aggregation: Aggregation | None = None,
+        strategy: str | None = None,
         **settings: Any,
     ) -> None:
         optimiser_class(server)  # an unknown name is an error here, not in the first round
@@ -69,7 +74,11 @@ class FlowerFederation(HoldsTrials, GridFederation):
             settings = {"weight_cap": self._aggregation.cap} | settings
         super().__init__(grid, **settings)
         self._model = self._server_model(model)
-        self._trials = Trials(self._model.first, self._aggregation)
+        self._strategy = strategy
+        kept = strategy_server(
+            strategy, self._aggregation.weighting, repeatable=bool(settings.get("repeatable"))
+        )
+        self._trials = Trials(self._model.first, self._aggregation, server, kept)
         able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.PRODUCTS}
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
@@ -121,20 +130,30 @@ class FlowerFederation(HoldsTrials, GridFederation):
             epochs[:] = [self._epochs(config) for config in own]
         # As in the simulated federation, whose sums are taken in this order.
         sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
+        optimiser, aggregate = self._trials.server_side(work)
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
-            self._aggregation.start(trial.memory, work.cohort),
+            aggregate,
             np.zeros(len(sizes), np.bool_),
             products=self._trials.products(work),
             limits=(self._limits(work.cohort, "train"), self._limits(work.cohort, "validation")),
         )
-        return Round(work, trial, server_optimiser(self._server, work.server), gathering)
+        return Round(work, trial, optimiser, gathering)
 
     def _epochs(self, config: Mapping[str, Any]) -> int:
         """Checks client hyperparameters, where the clients' training is ours, and counts epochs."""
-        ours = all(hello.training == SGD for hello in self._clients.hellos.values())
-        return parse(Local, "client", config).epochs if ours else 1
+        hellos = self._clients.hellos.values()
+        if all(hello.training == SGD for hello in hellos):
+            return parse(Local, "client", config).epochs
+        for declared in {hello.hyperparameters for hello in hellos if hello.hyperparameters is not None}:
+            for name in config:
+                if name not in declared:
+                    raise unknown_name("hyperparameter of the clients' own training", name, declared)
+        return 1
+
+    def preflight(self, config: Config, metric: str) -> None:
+        self._epochs(config.client)
 
     def _training(self, one: Round, member: int, parcel: ArraysParcel) -> Item:
         work, trial, client = one.work, one.trial, int(one.work.cohort[member])
@@ -191,6 +210,8 @@ class FlowerFederation(HoldsTrials, GridFederation):
         else:
             described = model_of(self._model.factory, model)
         settings = {"server": self._server, **asdict(self._aggregation)}
+        if self._strategy is not None:
+            settings["strategy"] = self._strategy
         return super().fingerprint(model) | {"model": described, "settings": settings}
 
     def describe(self) -> dict[str, Any]:
@@ -198,9 +219,9 @@ class FlowerFederation(HoldsTrials, GridFederation):
             "runtime": "flower",
             "clients": len(self._clients.hellos),
             "ordered_by": self._clients.by,
-            "server": self._server,
+            "server": self._strategy or self._server,
             "weighting": self._aggregation.weighting,
-            "aggregation": self._aggregation.rule,
+            "aggregation": self._aggregation.rule if self._strategy is None else self._strategy,
             "parameters": max((layout.size for layout in self._trials.shapes.values()), default=0),
             "deadline": self._post.deadline,
             "dropped": ", ".join(f"{what}: {count}" for what, count in self.dropped.items()),

@@ -55,7 +55,7 @@ class Task:
     numbers: the same task has the same one. `scores` says whether to score the model "before" and "after",
     on the rows of `split`. `weighting` says, with a rule, whether the client's number of rows matters: where
     it does not, the reply leaves out sizes and accuracies. `metrics` are further metrics to compute in an
-    evaluation, by name.
+    evaluation, by name. `app` is for a Flower app that is tuned as it is (`fedhpo.federations.apps`).
     """
 
     trial: int
@@ -69,6 +69,7 @@ class Task:
     split: str = "validation"
     weighting: str = BY_SIZE
     metrics: tuple[str, ...] = ()
+    app: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The task as it travels, but for the client's number, which its message holds.
@@ -89,6 +90,7 @@ class Task:
             "seed": list(self.seed),
             "split": self.split,
             **({"metrics": list(self.metrics)} if self.metrics else {}),
+            **({} if self.app is None else {"app": dict(self.app)}),
         }
 
     @classmethod
@@ -103,6 +105,7 @@ class Task:
             scores=tuple(given.get("scores", ())),
             seed=tuple(given.get("seed", ())),
             metrics=tuple(given.get("metrics", ())),
+            app=given.get("app"),
             **values,
         )
 

@@ -34,7 +34,7 @@ def read_trained(
 
     A client that looked up its hyperparameters `by_rule` may keep its sizes: it then counts as one row.
     """
-    found = _facts(reply, trial)
+    found = facts_of(reply, trial)
     if by_rule:
         scored = any(found.get(f"loss_{when}") is not None for when in ("before", "after"))
         found = {"train_size": 1, "validation_size": int(scored), **found}
@@ -42,10 +42,10 @@ def read_trained(
     result = JobResult(
         train_size=rows,
         validation_size=_size(found, "validation_size", 0, most_rows),
-        loss_before=_score(found, "loss_before"),
-        accuracy_before=_score(found, "accuracy_before", share=True),
-        loss_after=_score(found, "loss_after"),
-        accuracy_after=_score(found, "accuracy_after", share=True),
+        loss_before=score_in(found, "loss_before"),
+        accuracy_before=score_in(found, "accuracy_before", share=True),
+        loss_after=score_in(found, "loss_after"),
+        accuracy_after=score_in(found, "accuracy_after", share=True),
         samples=_size({"samples": rows} | _given(found, "samples"), "samples", 0, 1 << 53),
     )
     vector = layout.join(decode(arrays_of(message, found.get("arrays")), layout))
@@ -59,7 +59,7 @@ def read_boosted(
     reply: Any, message: Message, trial: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, bytes]:
     """Training rows, validation rows, and the trees, not looked at yet."""
-    found = _facts(reply, trial)
+    found = facts_of(reply, trial)
     return (
         _size(found, "train_size", 1, most_rows),
         _size(found, "validation_size", 0, most_rows),
@@ -69,15 +69,15 @@ def read_boosted(
 
 def read_scored(reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = ()) -> Scored:
     """The result of an evaluation, with the further metrics that were asked for."""
-    found = _facts(reply, trial)
+    found = facts_of(reply, trial)
     told = found.get("metrics") or {}
     if not isinstance(told, dict):
         raise Rejected(f"metrics is {type(told).__name__}, expected an object")
     return Scored(
         _size(found, "size", 0, most_rows),
-        _score(found, "loss"),
-        _score(found, "accuracy", share=True),
-        {name: _score(told, name) for name in metrics},
+        score_in(found, "loss"),
+        score_in(found, "accuracy", share=True),
+        {name: score_in(told, name) for name in metrics},
     )
 
 
@@ -94,7 +94,8 @@ def read_answer(reply: Any) -> tuple[Any, Cost]:
     )
 
 
-def _facts(reply: Any, trial: int) -> Mapping[str, Any]:
+def facts_of(reply: Any, trial: int) -> Mapping[str, Any]:
+    """What a reply says of the trial that was asked about; a failure that it tells is raised."""
     found = _mapping(reply)
     if found.get("trial") != trial or isinstance(found.get("trial"), bool):
         raise Rejected(f"the reply is to trial {str(found.get('trial'))[:20]}, asked was trial {trial}")
@@ -122,7 +123,7 @@ def _size(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
     return value
 
 
-def _score(found: Mapping[str, Any], name: str, *, share: bool = False) -> float:
+def score_in(found: Mapping[str, Any], name: str, *, share: bool = False) -> float:
     """A score; NaN where there is none. A loss may be infinite, as that of a model that has diverged."""
     value = found.get(name)
     if value is None:

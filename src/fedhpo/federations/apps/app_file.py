@@ -1,0 +1,66 @@
+"""What an app's `pyproject.toml` says, read without Flower and without importing anything."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from fedhpo.core.errors import InputError
+
+FILE = "pyproject.toml"
+
+
+@dataclass(frozen=True)
+class AppFile:
+    """What an app's `pyproject.toml` says: where its components are, and its run config, keys with dots."""
+
+    path: Path
+    components: Mapping[str, str]
+    config: Mapping[str, Any]
+
+    def digest(self) -> str:
+        """Of all Python files of the app: a run belongs to the code that it was begun with."""
+        found = blake2b(digest_size=16)
+        for file in sorted(self.path.rglob("*.py")):
+            found.update(str(file.relative_to(self.path)).encode() + b"\0" + file.read_bytes())
+        return found.hexdigest()
+
+
+def read_app(path: str | Path, key: str = "app.path") -> AppFile:
+    """Read the app's file, without importing anything."""
+    place = Path(path).expanduser().absolute()
+    file = place / FILE
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{key} = {str(path)!r}: {FILE} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{key} = {str(path)!r}: {FILE} is not TOML: {error}") from None
+    app = tables.get("tool", {}).get("flwr", {}).get("app", {})
+    components = app.get("components", {})
+    for name in ("serverapp", "clientapp"):
+        if not isinstance(components.get(name), str) or ":" not in components[name]:
+            raise InputError(
+                f"{key} = {str(path)!r}: {FILE} names no {name} in [tool.flwr.app.components]; is this a "
+                "Flower app?"
+            )
+    return AppFile(place, components, flattened(app.get("config", {})))
+
+
+def flattened(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Tables of tables as keys with dots, as Flower hands out the run config.
+
+    >>> flattened({"lr": 0.1, "params": {"eta": 1, "tree": {"depth": 3}}})
+    {'lr': 0.1, 'params.eta': 1, 'params.tree.depth': 3}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= flattened(value, f"{before}{key}.")
+        else:
+            found[f"{before}{key}"] = value
+    return found

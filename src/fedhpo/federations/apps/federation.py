@@ -1,0 +1,360 @@
+"""A federation whose clients and server are a Flower app as it is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from flwr.app import Message
+from flwr.serverapp import Grid, ServerApp
+from numpy.typing import NDArray
+
+from fedhpo.aggregation.sizes import size_limits
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.streams import derive
+from fedhpo.federations.apps.app_file import AppFile
+from fedhpo.federations.apps.captured import Captured, capture
+from fedhpo.federations.apps.round import AppRound, AppTrial, RecordParcel, asked_config, closed, read_trained
+from fedhpo.federations.flower import messages
+from fedhpo.federations.flower.clients import PLAIN
+from fedhpo.federations.flower.grid import GridFederation
+from fedhpo.federations.flower.mailbox import Item
+from fedhpo.federations.flower.messages import Task
+from fedhpo.federations.trial_table import TrialTable
+from fedhpo.protocol import federation as protocol
+from fedhpo.protocol.federation import Ints, Query, RoundReport, SplitName, Status, TrialState, Work
+from fedhpo.protocol.metrics import Metric
+from fedhpo.protocol.objective import Objective
+from fedhpo.space.config import Config
+
+#: What is lost where clients run the app without fedhpo.
+LOST = (
+    "the clients' app is not wrapped (no fedhpo there): keys that clients read from their run config cannot "
+    "be tuned, scores before and after training are not known, clients are known by node ids only, so that a "
+    "run that was killed does not go on with the same ones, and every task travels in a message of its own"
+)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Where the app takes a client hyperparameter from: its run config, the config that its server sends."""
+
+    run: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+class AppFederation(GridFederation):
+    """Clients behind a grid that run an app, wrapped by `fedhpo.flower.wrap`; the server's side is here.
+
+    Parameters
+    ----------
+    grid
+        What Flower gives to a `ServerApp`, or an `InProcessGrid`.
+    app, server
+        What the app's `pyproject.toml` says, and its `ServerApp`.
+    objective
+        Whose metric is one of the app's own, as its `evaluate` returns it.
+    weight_cap
+        If given, how much a client weighs at most, in median sizes of its cohort; else as the app does.
+    settings
+        How clients are waited for: see `GridFederation`.
+    """
+
+    own_metrics = True
+
+    def __init__(
+        self,
+        grid: Grid,
+        app: AppFile,
+        server: ServerApp,
+        objective: Objective,
+        *,
+        weight_cap: float | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(grid, **settings)
+        self._app, self._server, self._objective, self._cap = app, server, objective, weight_cap
+        self._metrics = (objective.metric, *objective.also)
+        self._trials: TrialTable[AppTrial, AppRound] = TrialTable()
+        self._captures: dict[str, Captured] = {}
+        self._read: set[str] | None = set()  # run config keys that clients looked up; None for all
+        self._told: set[str] = set()
+        #: Whether clients run the app without fedhpo: see `fedhpo.federations.apps.plain`.
+        self.plain = any(hello.training == PLAIN for hello in self._clients.hellos.values())
+        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.SCORES_IN_ROUND}
+        lost = {protocol.QUERY}
+        if self.plain:
+            lost |= {protocol.SCORES_IN_ROUND, protocol.REPEATABLE}
+            self._warn("plain", LOST)
+        self.capabilities = (self.capabilities | able) - lost
+
+    def measure(self, metrics: Sequence[Metric]) -> None:
+        if metrics:
+            names = ", ".join(metric.name for metric in metrics)
+            raise InputError(f"metrics {names}: a Flower app scores by its own; name those in objective.also")
+
+    def preflight(self, config: Config, metric: str) -> None:
+        captured = self._captured(config.client, config.server, config.model)
+        self._names(config.client, captured)
+        if all(array.size for array in captured.arrays.values()):  # an empty model cannot be scored
+            self._try_to_score(config, captured)
+
+    def _try_to_score(self, config: Config, captured: Captured) -> None:
+        """One client scores the first model, so that a metric that is not there is told before any round."""
+        trial = AppTrial(dict(config.model), 0, captured.arrays)
+        self._trials[-1] = trial
+        try:
+            [scores] = self.evaluate([-1], self.validation_clients[:1])
+        finally:
+            self._trials.stop(-1)
+        if scores.status[0] != Status.OK:
+            raise InputError(f"the app's clients cannot be scored: {scores.reasons[0]}")
+
+    # Trials
+
+    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
+        self._trials.new(trial)
+        for name in model:
+            if name not in self._app.config:
+                raise unknown_name("run config key of the app", name, self._app.config)
+        found = capture(
+            self._server, {**self._app.config, **model}, {}, len(self._clients.hellos), derive(seed, "model")
+        )
+        self._trials[trial] = AppTrial(dict(model), seed, found.arrays)
+
+    def fork(self, source: int, target: int) -> None:
+        origin, copy = self._trials[source], self._trials[target]
+        if origin.model != copy.model:
+            raise InputError(
+                f"trial {target} cannot become a copy of trial {source}: {copy.model} is its model"
+            )
+        self._trials.idle(target)
+        self._trials[target] = replace(
+            copy, arrays=origin.arrays, strategy=origin.strategy, round=origin.round
+        )
+
+    def stop(self, trial: int) -> None:
+        self._trials.stop(trial)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        return self._trials.numbers
+
+    def state(self, trial: int) -> TrialState:
+        return self._trials[trial].state()
+
+    def restore(self, trial: int, state: TrialState) -> None:
+        self._trials.idle(trial)
+        self._trials[trial] = AppTrial.from_state(state)
+
+    def model(self, trial: int) -> dict[str, NDArray[Any]]:
+        """The trial's arrays by name."""
+        return {name: array.copy() for name, array in self._trials[trial].arrays.items()}
+
+    # Rounds
+
+    def submit(self, work: Work) -> None:
+        self._submit([work])
+
+    def round(self, work: Sequence[Work]) -> list[RoundReport]:
+        self._submit(work)
+        return [self.next_done(piece.trial) for piece in work]
+
+    def _submit(self, works: Sequence[Work]) -> None:
+        self._trials.apart(works)
+        begun = [self._begin(work) for work in works]
+        self._nodes.look()
+        for one, configs in begun:
+            self._trials.rounds[one.work.trial] = one
+            parcel = RecordParcel(one.trial.arrays)
+            for member, app in enumerate(configs):
+                self._post.add(self._training(one, member, app, parcel))
+        self._post.send()
+
+    def _begin(self, work: Work) -> tuple[AppRound, list[dict[str, Any]]]:
+        """What each member of the cohort is sent, as the app's strategy says."""
+        if work.by_rule:
+            raise InputError("a Flower app cannot look up its own hyperparameters: use another method")
+        if work.products:
+            raise InputError("products of updates are not known of a Flower app: use another method")
+        trial = self._trials[work.trial]
+        self._trials.idle(work.trial)
+        self._can_train(work.cohort)
+        sent: dict[str, dict[int, dict[str, Any]]] = {}
+        configs = []
+        for member, client in enumerate(work.cohort):
+            config = work.config_of(member)
+            key = canonical(dict(config)).decode()
+            captured = self._captured(config, work.server, trial.model)
+            names = self._names(config, captured)
+            if key not in sent:
+                sent[key] = asked_config(captured, trial, names.record, [int(c) for c in work.cohort])
+            configs.append(
+                {**self._asked(captured), **sent[key].get(int(client), {}), "run": dict(names.run)}
+            )
+        captured = self._captured(work.config_of(0), work.server, trial.model)
+        return AppRound(work, trial, captured), configs
+
+    def _names(self, config: Mapping[str, Any], captured: Captured) -> Names:
+        """Which of the names the app takes from where; refuses those that it has nowhere."""
+        run = {name: value for name, value in config.items() if name in self._app.config}
+        record = {name: value for name, value in config.items() if name in captured.train_config}
+        for name in config:
+            if name not in run and name not in record:
+                known = [*self._app.config, *captured.train_config]
+                error = unknown_name("key of the app's run config or train config", name, known)
+                raise InputError(f"space.client.{name}: {error}")
+        for name in run if self.plain else ():
+            if captured.read is not None and name not in captured.read:
+                raise InputError(
+                    f"space.client.{name}: clients without fedhpo read it from their own run config, which "
+                    "cannot be tuned; install fedhpo there and write app = fedhpo.flower.wrap(app)"
+                )
+        # What the server makes of a run config key stands in its own config already.
+        return Names(run, {name: value for name, value in record.items() if name not in run})
+
+    def _captured(
+        self, client: Mapping[str, Any], server: Mapping[str, Any], model: Mapping[str, Any]
+    ) -> Captured:
+        """What the app's server would do under these hyperparameters."""
+        own = {name: value for name, value in client.items() if name in self._app.config}
+        key = canonical([own, dict(server), dict(model)]).decode()
+        if key not in self._captures:
+            if len(self._captures) > 1000:
+                self._captures.clear()
+            run_config = {**self._app.config, **model, **own}
+            self._captures[key] = capture(self._server, run_config, server, len(self._clients.hellos), seed=0)
+        return self._captures[key]
+
+    def _asked(self, captured: Captured) -> dict[str, Any]:
+        """What every task says beside its config."""
+        strategy: Any = captured.strategy
+        while not hasattr(strategy, "arrayrecord_key") and hasattr(strategy, "strategy"):
+            strategy = strategy.strategy
+        return {
+            "run": {},
+            "config": {},
+            "evaluate": dict(captured.evaluate_config),
+            "keys": [
+                getattr(strategy, "arrayrecord_key", "arrays"),
+                getattr(strategy, "configrecord_key", "config"),
+            ],
+            "metric": self._objective.metric,
+            "maximise": self._objective.maximise,
+            "alive": [number for number in self._trials.numbers if number >= 0],
+        }
+
+    def _training(self, one: AppRound, member: int, app: Mapping[str, Any], parcel: RecordParcel) -> Item:
+        work, trial, client = one.work, one.trial, int(one.work.cohort[member])
+        seeds = (trial.seed, trial.calls)
+        task = Task(work.trial, client, trial.round, trial.model, {}, None, work.scores, seeds, app=app)
+
+        def read(reply: Any, message: Message) -> Any:
+            return read_trained(reply, message, work.trial, trial.arrays, self._post.message_bytes)
+
+        def done(status: Status, why: str, value: Any) -> None:
+            one.take(member, status, why, value)
+            if status == Status.OK:
+                self._note_reads(value.read, value.keeps_state)
+
+        return Item(client, messages.TRAIN, task.to_dict(), parcel, read, done)
+
+    def next_done(self, trial: int | None = None) -> RoundReport:
+        self._trials.submitted(trial)
+        while True:
+            for number in self.ready():
+                if trial in (None, number):
+                    return self._end(self._trials.rounds.pop(number))
+            self._post.collect()
+
+    def _end(self, one: AppRound) -> RoundReport:
+        cohort = len(one.work.cohort)
+        limits = None
+        if self._cap is not None:
+            limits = size_limits([reply.size if reply else 0 for reply in one.replies], self._cap)
+        seed = None
+        if protocol.REPEATABLE in self.capabilities:
+            seed = derive(one.trial.seed, "strategy", one.trial.calls)
+        trial, report = closed(one, self._minimum(one.work.minimum, cohort), limits, seed)
+        self._trials[one.work.trial] = trial
+        self._warn_of_unread(one)
+        return report
+
+    def ready(self) -> list[int]:
+        return [number for number, one in self._trials.rounds.items() if one.complete]
+
+    # What the app looks at
+
+    def _note_reads(self, read: Sequence[str] | None, keeps_state: bool) -> None:
+        if self._read is not None:
+            self._read = None if read is None else self._read | set(read)
+        if keeps_state:
+            self._warn(
+                "state",
+                "the app keeps state at its clients (context.state): a copy of a trial begins without it, "
+                "and so does a run that is resumed",
+            )
+
+    def _warn_of_unread(self, one: AppRound) -> None:
+        """Say which tuned keys neither clients nor server looked up in a round."""
+        server = one.captured.read
+        if self._read is None or server is None or not one.answered:
+            return
+        for name in one.work.config_of(0):
+            if name in self._app.config and name not in self._read and name not in server:
+                self._warn(
+                    name,
+                    f"space.client.{name}: the app never reads {name!r} of its run config, so that tuning it "
+                    "changes nothing: leave it out, or let the app read it",
+                )
+
+    def _warn(self, what: str, text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            warnings.warn(text, stacklevel=2)
+
+    # What the tasks of `GridFederation` are about
+
+    def _limits(self, clients: Sequence[int], split: SplitName) -> Ints:
+        return np.full(len(clients), self._most_rows, np.int64)
+
+    def _asked_of(self, trial: int) -> tuple[RecordParcel, Task, tuple[int, ...]]:
+        one = self._trials[trial]
+        self._trials.idle(trial)
+        captured = self._captured({}, {}, one.model)
+        task = Task(trial, 0, one.round, one.model, app=self._asked(captured))
+        return RecordParcel(one.arrays), task, (one.seed, one.calls)
+
+    def query(self, task: Query, clients: Sequence[int] | Ints) -> Any:
+        raise InputError(
+            f"a Flower app that is tuned as it is answers no queries ({task.name}): use another method"
+        )
+
+    # The federation itself
+
+    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        return super().fingerprint(model) | {
+            "app": {"code": self._app.digest(), "config": dict(self._app.config)},
+            "settings": {"metrics": list(self._metrics), "weight_cap": self._cap},
+        }
+
+    def describe(self) -> dict[str, Any]:
+        captured = self._captured({}, {}, {})
+        return {
+            "runtime": "flower app",
+            "app": self._app.path.name,
+            "clients": len(self._clients.hellos),
+            "ordered_by": self._clients.by,
+            "server": type(captured.strategy).__name__,
+            "parameters": sum(int(array.size) for array in captured.arrays.values()),
+            "deadline": self._post.deadline,
+            **({"note": LOST} if self.plain else {}),
+            "dropped": ", ".join(f"{what}: {count}" for what, count in self.dropped.items()),
+        }
+
+    def close(self) -> None:
+        self._trials.clear()

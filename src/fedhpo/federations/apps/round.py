@@ -1,0 +1,248 @@
+"""A trial of an app, and a round of it: what is sent, what comes back, what the strategy makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, Message
+from numpy.typing import NDArray
+
+from fedhpo.core.errors import InputError
+from fedhpo.federations.apps.captured import Captured, replayed_config
+from fedhpo.federations.flower.arrays import Rejected, decode_like
+from fedhpo.federations.flower.messages import arrays_of
+from fedhpo.federations.flower.replies import facts_of, score_in
+from fedhpo.federations.strategies.state import StrategyState, set_state
+from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
+from fedhpo.protocol.federation import Cost, Ints, RoundReport, Status, TrialState, Work
+
+_MODEL, _STRATEGY = "model.", "strategy."
+
+
+@dataclass(frozen=True)
+class AppTrial:
+    """A model in training. Immutable: a round makes a new one."""
+
+    model: Mapping[str, Any]
+    seed: int
+    arrays: Mapping[str, NDArray[Any]]
+    strategy: StrategyState = field(default_factory=StrategyState)
+    round: int = 0
+    calls: int = 0
+
+    def state(self) -> TrialState:
+        """What is needed to go on with it."""
+        arrays = {f"{_MODEL}{name}": array for name, array in self.arrays.items()}
+        arrays |= {f"{_STRATEGY}{name}": array for name, array in self.strategy.arrays.items()}
+        facts = {
+            "model": dict(self.model),
+            "seed": self.seed,
+            "round": self.round,
+            "calls": self.calls,
+            "names": list(self.arrays),  # a file of arrays does not keep their order
+            "strategy": dict(self.strategy.attributes),
+        }
+        return TrialState(arrays, facts)
+
+    @classmethod
+    def from_state(cls, state: TrialState) -> AppTrial:
+        """What `state` gave."""
+        facts = state.facts
+        kept = {
+            name.removeprefix(_STRATEGY): array
+            for name, array in state.arrays.items()
+            if name.startswith(_STRATEGY)
+        }
+        return cls(
+            facts["model"],
+            facts["seed"],
+            {name: state.arrays[f"{_MODEL}{name}"] for name in facts["names"]},
+            StrategyState(facts["strategy"], kept),
+            facts["round"],
+            facts["calls"],
+        )
+
+
+@dataclass(eq=False)
+class RecordParcel:
+    """Arrays of any type, as they travel."""
+
+    arrays: Mapping[str, NDArray[Any]]
+
+    @cached_property
+    def content(self) -> Mapping[str, Array]:
+        """The arrays as Flower's."""
+        return dict(record_of(self.arrays).items())
+
+    @property
+    def bytes(self) -> int:
+        """What they weigh."""
+        return sum(int(array.nbytes) for array in self.arrays.values())
+
+
+@dataclass(frozen=True)
+class AppReply:
+    """A client's reply to train, checked."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    metrics: Mapping[str, Any]
+    validation_size: int
+    scores: Mapping[str, float]
+    read: Sequence[str] | None
+    keeps_state: bool
+    size: int
+
+
+@dataclass(eq=False)
+class AppRound:
+    """A round under way."""
+
+    work: Work
+    trial: AppTrial
+    captured: Captured
+    replies: list[AppReply | None] = field(init=False)
+    status: NDArray[np.int8] = field(init=False)
+    reasons: dict[int, str] = field(default_factory=dict)
+    answered: int = 0
+    _waiting: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.work.cohort)
+        self.replies, self._waiting = [None] * count, set(range(count))
+        self.status = np.zeros(count, np.int8)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every member has replied, or will not."""
+        return not self._waiting
+
+    def take(self, member: int, status: Status, why: str, value: AppReply | None) -> None:
+        """A member's reply."""
+        self._waiting.discard(member)
+        self.status[member], self.replies[member] = status, value
+        if status == Status.OK:
+            self.answered += 1
+        else:
+            self.reasons[member] = why
+
+
+def asked_config(
+    captured: Captured, trial: AppTrial, values: Mapping[str, Any], cohort: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """What the app's strategy sends to each client of a cohort beside the model, under these values."""
+    strategy = captured.build()
+    set_state(strategy, trial.strategy)
+    record = record_of(trial.arrays)
+    config = {**captured.train_config, **values}
+    left = replayed_config(captured, trial.round + 1, record, config, len(cohort))
+    sent = configured(strategy, trial.round + 1, trial.arrays, dict(left), cohort)
+    found = {}
+    for client, message in sent.items():
+        [*records] = message.content.config_records.values()
+        told = dict(records[0]) if records else {}
+        for key, value in told.items():
+            if isinstance(value, bytes):
+                raise InputError(f"the app's train config holds bytes ({key!r}): they cannot be sent on")
+        found[client] = {"config": told}
+    return found
+
+
+def read_trained(
+    reply: Any, message: Message, trial: int, arrays: Mapping[str, NDArray[Any]], most_bytes: int
+) -> AppReply:
+    """A client's reply, checked before any strategy sees it."""
+    found = facts_of(reply, trial)
+    metrics = found.get("metrics")
+    if not isinstance(metrics, dict) or not all(
+        isinstance(value, int | float) and math.isfinite(value) for value in metrics.values()
+    ):
+        raise Rejected("its metrics must be finite numbers by name")
+    read = found.get("read")
+    after = decode_like(arrays_of(message, found.get("arrays")), arrays, most_bytes)
+    for name, array in after.items():
+        if array.dtype.kind in "fc" and not np.isfinite(array).all():
+            raise Rejected(f"its array {name!r} holds NaN or infinite numbers")
+    moments = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
+    size = metrics.get("num-examples", 1)
+    held = found.get("validation_size", 0)
+    return AppReply(
+        after,
+        metrics,
+        held if isinstance(held, int) and held > 0 else 0,
+        {name: score_in(found, name) for name in moments},
+        [str(key) for key in read] if isinstance(read, list) else None,
+        bool(found.get("keeps_state")),
+        int(size) if size > 0 else 1,
+    )
+
+
+def closed(
+    one: AppRound, minimum: int, limits: Ints | None, seed: int | None
+) -> tuple[AppTrial, RoundReport]:
+    """The trial after a round, and the report: the strategy's step, if enough replied."""
+    work, trial = one.work, one.trial
+    applied = int((one.status == Status.OK).sum()) >= minimum
+    if applied:
+        try:
+            arrays, state = aggregated(
+                one.captured.build,
+                trial.strategy,
+                trial.round + 1,
+                trial.arrays,
+                _replies(one, limits),
+                config=one.captured.train_config,
+                seed=seed,
+            )
+            trial = replace(trial, arrays=arrays, strategy=state, round=trial.round + 1)
+        except StrategyFailed as failure:
+            applied = False
+            for member in np.flatnonzero(one.status == Status.OK).tolist():
+                one.status[member], one.reasons[member] = Status.FAILED, str(failure)
+                one.replies[member] = None
+    size = RecordParcel(one.trial.arrays).bytes
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.array([reply.scores[name] if reply else np.nan for reply in one.replies])
+
+    sizes = np.array([reply.size if reply else 0 for reply in one.replies], np.int64)
+    up = sum(RecordParcel(reply.arrays).bytes for reply in one.replies if reply)
+    report = RoundReport(
+        work.trial,
+        trial.round,
+        applied,
+        np.array(work.cohort, np.int64),
+        one.status,
+        sizes,
+        np.array([reply.validation_size if reply else 0 for reply in one.replies], np.int64),
+        column("loss_before"),
+        column("loss_after"),
+        column("accuracy_before"),
+        column("accuracy_after"),
+        dict(sorted(one.reasons.items())),
+        Cost(
+            rounds=1,
+            client_rounds=len(work.cohort),
+            bytes_down=size * len(work.cohort),
+            bytes_up=up,
+            samples=int(sizes.sum()),
+        ),
+    )
+    return replace(trial, calls=trial.calls + 1), report
+
+
+def _replies(one: AppRound, limits: Ints | None) -> list[Reply]:
+    """The replies as a strategy takes them: metrics that all of them have, no more rows than allowed."""
+    came = [(member, reply) for member, reply in enumerate(one.replies) if reply is not None]
+    common = set.intersection(*(set(reply.metrics) for _, reply in came)) if came else set()
+    found = []
+    for member, reply in came:
+        metrics = {name: value for name, value in reply.metrics.items() if name in common}
+        if limits is not None and "num-examples" in metrics:
+            metrics["num-examples"] = min(reply.size, int(limits[member]))
+        found.append(Reply(int(one.work.cohort[member]), reply.arrays, metrics))
+    return found

@@ -1,0 +1,200 @@
+"""`wrap`: a `ClientApp` that answers a tuning server by the functions of another, which stays as it is.
+
+For each task the app's own function is called with a message such as its own server would send, and with a
+new `Context` whose run config holds the trial's values. Other messages go to the app unchanged.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app.message import make_message
+from flwr.clientapp import ClientApp
+
+from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.streams import derive, seeded
+from fedhpo.core.user_code import in_words
+from fedhpo.federations.apps.reads import ReadConfig
+from fedhpo.federations.flower import messages
+from fedhpo.federations.flower.arrays import Rejected
+from fedhpo.federations.flower.clients import APP, Hello
+from fedhpo.federations.flower.replies import TaskFailed
+
+#: Under this name apps tell how many rows a metric is over.
+EXAMPLES = "num-examples"
+_STATE = "fedhpo.trial"
+
+
+def wrap(app: ClientApp) -> ClientApp:
+    """The same app, which also answers `fedhpo tune`: `app = fedhpo.flower.wrap(app)`."""
+    for mod in getattr(app, "_mods", ()):
+        if "secagg" in getattr(mod, "__name__", "").lower():
+            raise InputError("Flower's SecAgg+ cannot carry the messages of a tuning run: leave the mod out")
+    outer = ClientApp()
+
+    def answer(message: Message, context: Context) -> Message:
+        if messages.RECORD not in message.content:
+            return app(message, context)
+        return _answered(app, message, context)
+
+    outer.train()(answer)
+    outer.evaluate()(answer)
+    outer.query(messages.HELLO)(_hello)
+    return outer
+
+
+def _hello(message: Message, context: Context) -> Message:
+    partition, name = context.node_config.get("partition-id"), context.node_config.get("name")
+    hello = Hello(
+        None if partition is None else int(partition),
+        None if name is None else str(name),
+        {"train": 1, "validation": 1, "test": 0},  # how many rows there are is told with each reply
+        training=APP,
+    )
+    return Message(messages.content({"replies": [{"answer": hello.to_dict()}]}), reply_to=message)
+
+
+def _answered(app: ClientApp, message: Message, context: Context) -> Message:
+    asked = messages.facts(message)
+    replies: list[dict[str, Any]] = []
+    models: dict[str, Any] = {}
+    train = message.metadata.message_type.partition(".")[0] == messages.TRAIN
+    for place, one in enumerate(asked["tasks"]):
+        task = _AppTask(app, message, context, one, int(asked["client"]))
+        try:
+            facts, arrays = task.train() if train else (task.evaluate(), None)
+            if arrays is not None:
+                models[f"model-{place}"] = dict(arrays.items())
+                facts = {**facts, "arrays": f"model-{place}"}
+            replies.append({"trial": one["trial"], **facts})
+        except Exception as error:  # a task that fails is told, it does not take the others with it
+            told = isinstance(error, FedhpoError | Rejected | TaskFailed)
+            replies.append({"trial": one["trial"], "failure": str(error) if told else in_words(error)})
+    return Message(messages.content({"replies": replies}, models), reply_to=message)
+
+
+class _AppTask:
+    """One task, put to the app in its own words."""
+
+    def __init__(
+        self, app: ClientApp, message: Message, context: Context, task: Mapping[str, Any], client: int
+    ) -> None:
+        self._app, self._message, self._context = app, message, context
+        self._task, self._how, self._client = task, task["app"], client
+        self._arrays = messages.arrays_of(message, task.get("arrays"))
+        self._forget()
+
+    def train(self) -> tuple[dict[str, Any], ArrayRecord]:
+        scores = self._task["scores"]
+        # A library may abort the process over a model of no bytes, as XGBoost does.
+        whole = all(array.numpy().size for array in self._arrays.values())
+        before = self._scores(self._arrays) if "before" in scores and whole else {}
+        reply, config = self._call(messages.TRAIN, self._arrays, self._how["config"], self._how["run"])
+        arrays = next(iter(reply.content.array_records.values()), None)
+        if arrays is None:
+            raise TaskFailed("the app's reply to train holds no ArrayRecord")
+        values = [array.numpy() for array in arrays.values()]
+        if not all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
+            raise TaskFailed(messages.DIVERGED)
+        after = self._scores(arrays) if "after" in scores else {}
+        facts = {
+            "metrics": metrics_of_reply(reply),
+            "read": None if config.everything else sorted(config.seen),
+            "keeps_state": bool(self._context.state),
+            **{f"{name}_before": value for name, value in before.items() if name != "size"},
+            **{f"{name}_after": value for name, value in after.items() if name != "size"},
+            "validation_size": (after or before).get("size", 0),
+        }
+        return facts, arrays
+
+    def evaluate(self) -> dict[str, Any]:
+        """What `read_scored` reads."""
+        found = self._evaluated(self._arrays)
+        return {**scored(found, self._how), "metrics": {k: v for k, v in found.items() if k != EXAMPLES}}
+
+    def _scores(self, arrays: ArrayRecord) -> dict[str, Any]:
+        return scored(self._evaluated(arrays), self._how)
+
+    def _evaluated(self, arrays: ArrayRecord) -> dict[str, Any]:
+        """The app's metrics, under its default config but for the keys of the model's shape."""
+        reply, _ = self._call(messages.EVALUATE, arrays, self._how["evaluate"], self._task["model"])
+        return metrics_of_reply(reply)
+
+    def _call(
+        self, kind: str, arrays: ArrayRecord, config: Mapping[str, Any], run: Mapping[str, Any]
+    ) -> tuple[Message, ReadConfig]:
+        """The app's own function, under the trial's seed, with a context and a state of the trial's."""
+        outer = self._context
+        run_config = ReadConfig({**outer.run_config, **self._task["model"], **run})
+        state = self._own_state()
+        context = Context(outer.run_id, outer.node_id, outer.node_config, state, run_config)
+        metadata = copy.copy(self._message.metadata)
+        metadata.message_type = kind
+        keys = self._how["keys"]
+        content = RecordDict({keys[0]: arrays, keys[1]: ConfigRecord(dict(config))})
+        # Not `Message(content, dst_node_id=...)`, which a Ray actor may not write.
+        seed = derive(*map(int, self._task["seed"]), self._client) if self._task["seed"] else derive(0, kind)
+        with seeded(seed):
+            reply = self._app(make_message(metadata, content), context)
+        if reply.has_error():
+            raise TaskFailed(f"the app replied with an error: {reply.error.reason}")
+        self._keep_state(context.state)
+        return reply, run_config
+
+    # The app's state at this client, apart for each trial
+
+    @property
+    def _prefix(self) -> str:
+        return f"{_STATE}.{self._task['trial']}."
+
+    def _own_state(self) -> RecordDict:
+        held, prefix = self._context.state, self._prefix
+        return RecordDict({k.removeprefix(prefix): held[k] for k in held if k.startswith(prefix)})
+
+    def _keep_state(self, state: RecordDict) -> None:
+        held, prefix = self._context.state, self._prefix
+        for key in [key for key in held if key.startswith(prefix)]:
+            del held[key]
+        for key, record in state.items():
+            held[prefix + key] = record
+
+    def _forget(self) -> None:
+        """Drop the state of trials that have been stopped."""
+        held, alive = self._context.state, {f"{_STATE}.{trial}." for trial in self._how["alive"]}
+        for key in [key for key in held if key.startswith(f"{_STATE}.")]:
+            if not any(key.startswith(prefix) for prefix in alive):
+                del held[key]
+
+
+def scored(metrics: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows, loss and accuracy, the objective's metric in the place of both.
+
+    >>> scored({"eval_acc": 0.75, "num-examples": 8}, {"metric": "eval_acc", "maximise": True})
+    {'size': 8, 'loss': 0.25, 'accuracy': 0.75}
+    """
+    name, maximise = how["metric"], how["maximise"]
+    if name not in metrics:
+        raise TaskFailed(f"the app's evaluate returns {', '.join(sorted(metrics))}: no {name!r}")
+    value = float(metrics[name])
+    share = maximise and 0 <= value <= 1
+    return {
+        "size": int(metrics.get(EXAMPLES, 1)),
+        "loss": 1 - value if maximise else value,
+        "accuracy": value if share else math.nan,
+    }
+
+
+def metrics_of_reply(reply: Message) -> dict[str, Any]:
+    """The numbers of all metric records of a reply."""
+    return {
+        name: value
+        for record in reply.content.metric_records.values()
+        if isinstance(record, MetricRecord)
+        for name, value in record.items()
+        if isinstance(value, int | float)
+    }
