@@ -1,8 +1,8 @@
 """What will be compared, written down in a file before the first run.
 
-A plan names its claims, each with two methods, the sets, the margin within which they count as equivalent, and
-how many replicates there will be. Replicates beyond those are not looked at, and a claim with fewer of them has no
-verdict yet: nothing is extended, or stopped, after a look.
+A plan names its claims, each with two methods, the sets, the margin within which they count as equivalent,
+and how many replicates there will be. Replicates beyond those are not looked at, and a claim with fewer of
+them has no verdict yet: nothing is extended, or stopped, after a look.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from fedhpo.core.errors import InputError
 
 
 def power_of(replicates: int, difference: float, deviation: float, level: float = 0.95) -> float:
-    """The chance that a paired two-sided t test finds a mean `difference` of pairs that spread by `deviation`.
+    """The power of a two-sided paired t test: mean `difference`, pairs that spread by `deviation`.
 
     >>> round(power_of(34, 0.5, 1.0), 3)
     0.808
