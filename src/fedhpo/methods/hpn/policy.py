@@ -41,8 +41,8 @@ class HPN:
         How far they may be from the trial's config, as a share of each range. Choices, which have no order,
         stay as they are.
     hidden, rate, noise
-        The network's hidden units, its step size, and the deviation of what is tried around its output (1 is
-        the whole `radius` or so), which falls by a cosine to a tenth.
+        The network's hidden units, its first step size, and the deviation of what is tried around its output
+        (1 is the whole `radius` or so), which falls by a cosine to a tenth.
     metric, difference, clip, gamma
         From which scores it learns; as in FedEx.
     until
@@ -63,13 +63,13 @@ class HPN:
 
     radius: float = 0.25
     hidden: int = 8
-    rate: float = 0.1
+    rate: float = 0.3
     noise: float = 0.5
     metric: Metric = "loss"
     difference: bool = True
     clip: float | None = 10.0
     gamma: float = 0.5
-    until: float = 1.0
+    until: float = 0.5
     encodings: Mapping[int, Sequence[float]] | None = None
     rounds: int | None = None
 
