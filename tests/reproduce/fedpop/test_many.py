@@ -27,12 +27,17 @@ def test_the_plan_names_what_there_is_and_seeds_that_nothing_was_chosen_on():
     assert set(plan.sets) == set(SETS)
     assert plan.first_seed >= 1000
     assert all(claim.replicates >= 20 and claim.margin for claim in plan.claims)
-    assert len(list(todo(plan, plan.methods))) == 10 * 4 * 20
+    assert len(todo(plan, SETS)) == 10 * 4 * 20
 
 
-def test_runs_come_seed_by_seed():
-    order = list(todo(Plan.load(PLAN), ["sha", "auto"]))
-    assert [seed for seed, _, _ in order[:9]] == [1000] * 8 + [1001]
+def test_what_most_claims_need_comes_first_seed_by_seed_and_long_runs_last():
+    order = todo(Plan.load(PLAN), SETS)
+    assert len(set(order)) == len(order)
+    assert {(seed, method) for seed, _, method in order[:12]} == {
+        (1000, method) for method in ("sha-3", "auto", "sha-3-cooling", "sha")
+    }
+    assert order[12][0] == 1001
+    assert {name for _, name, _ in order[-200:]} == {"femnist-long"}
 
 
 def rows(gaps, diverged=()):

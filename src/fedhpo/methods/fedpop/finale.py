@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 _SCOPES = ("client", "server")
+#: Later copies would have no time to show what they are worth.
+_LAST = 0.9
 #: The learning rates that a calmer copy may have less of.
 _RATES = ("client.lr", "server.lr")
 
@@ -34,8 +36,8 @@ class Finale:
 
     Every `interval` (a share of a full training) the finalists are scored afresh, all at the same clients. If
     the worst of them is behind the best by more than `clear` standard errors of their paired difference, it
-    goes on as a copy of the best under another config: one learning rate times `calmer`, or all values moved
-    by at most `eps` of their range, never drawn from the prior. The best goes on as it is: no parent is ever
+    goes on as a copy of the best under another config: one learning rate times `calmer`, with probability
+    `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes on as it is: no parent is ever
     lost. A snapshot of the best score so far (the elite) is kept, and is a candidate in the end.
     """
 
@@ -47,7 +49,6 @@ class Finale:
     eps: float = 0.03
     calmer: float = 0.5
     calming: float = 0.5
-    last: float = 0.9
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -77,7 +78,7 @@ class Finale:
             search.evaluate(rung)
             if end < search.rounds:
                 elite = self._kept(search, search.rank(rung)[0], elite)
-                if end <= self.last * search.rounds:
+                if end <= _LAST * search.rounds:
                     self._exchange(search, rung)
         search.finish(rung)
         return search.best(rung)

@@ -1,14 +1,14 @@
 """FedPop at a scale that can tell: small models, many paired seeds, and a plan before the first run.
 
 With the same seed all methods have the same first configs, models and cohorts. Each run is a line of a
-journal, so that the whole can be stopped anywhere and goes on. Runs come seed by seed, so that what was done
-when it is stopped says as much of every set.
+journal, so that the whole can be stopped anywhere and goes on. Runs come in stages, those that most claims
+need first, and seed by seed, so that what was done when it is stopped says as much of every set.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ SETS: Mapping[str, Setting] = {
     "mnist": Setting("mnist", {"clients": 150}, "mlp", 30, 150, **_SMALL),
     "femnist-long": Setting("femnist", {}, "mlp", 100, 500, **_SMALL),
 }
-#: Each by its name in the plan, for a number of trials; in this order they are run.
+#: Each by its name in the plan, for a number of trials.
 METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
     "sha-3": lambda trials: SHA(trials, finalists=3),
     "auto": lambda trials: FedPop.auto(trials=trials),
@@ -48,6 +48,9 @@ METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
     "fedpop-g": lambda trials: FedPop(trials, "halving", local=False),
     "fedpop-l": lambda trials: FedPop(trials, "halving", exchange=False),
 }
+#: Which methods are run first, second and last, on each set but the long ones, which come after.
+_STAGES = ("sha-3", "auto", "sha-3-cooling", "sha"), ("fedex-auto", "fedpop")
+_LONG = 100
 PLAN = Path(__file__).with_name("plan.toml")
 
 
@@ -63,12 +66,20 @@ class Done:
     diverged: bool = False
 
 
-def todo(plan: Plan, methods: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Seed, set and method of all runs of the plan, seed by seed."""
-    most = max(claim.replicates for claim in plan.claims)
-    for seed in range(plan.first_seed, plan.first_seed + most):
-        for set in plan.sets:
-            yield from ((seed, set, method) for method in methods if seed in plan.seeds(method, set))
+def todo(plan: Plan, sets: Mapping[str, Setting]) -> list[tuple[int, str, str]]:
+    """Seed, set and method of all runs of the plan, in the order in which they are run."""
+    found = [
+        (seed, set, method) for method in METHODS for set in plan.sets for seed in plan.seeds(method, set)
+    ]
+
+    def stage(method: str) -> int:
+        return next((i for i, some in enumerate(_STAGES) if method in some), len(_STAGES))
+
+    def order(one: tuple[int, str, str]) -> tuple[bool, int, int, int]:
+        seed, set, method = one
+        return sets[set].rounds >= _LONG, stage(method), seed, plan.sets.index(set)
+
+    return sorted(found, key=order)
 
 
 def run_all(
@@ -85,7 +96,8 @@ def run_all(
     journal = Journal(path, about)
     found = {(one["seed"], one["set"], one["method"]): Done(**one) for one in journal}
     federations: dict[str, tuple[Federation, int]] = {}
-    left = [key for key in todo(plan, _ordered(plan)) if key not in found]
+    wanted = todo(plan, sets)
+    left = [key for key in wanted if key not in found]
     try:
         for place, key in enumerate(left):
             seed, name, method = key
@@ -99,11 +111,7 @@ def run_all(
     finally:
         for federation, _ in federations.values():
             federation.close()
-    return [found[key] for key in todo(plan, _ordered(plan)) if key in found]
-
-
-def _ordered(plan: Plan) -> list[str]:
-    return [name for name in METHODS if name in plan.methods]
+    return [found[key] for key in wanted if key in found]
 
 
 def _run(federation: Federation, classes: int, setting: Setting, set: str, method: str, seed: int) -> Done:
