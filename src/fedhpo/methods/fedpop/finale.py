@@ -37,8 +37,9 @@ class Finale:
     Every `interval` (a share of a full training) the finalists are scored afresh, all at the same clients. If
     the worst of them is behind the best by more than `clear` standard errors of their paired difference, it
     goes on as a copy of the best under another config: one learning rate times `calmer`, with probability
-    `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes on as it is: no parent is ever
-    lost. A snapshot of the best score so far (the elite) is kept, and is a candidate in the end.
+    `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes
+    on as it is: no parent is ever lost. A snapshot of the best score so far (the elite) is kept, and is a
+    candidate in the end.
     """
 
     trials: int | None = 27
