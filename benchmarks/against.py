@@ -91,10 +91,7 @@ def compare(other: Path, name: str, rounds: int) -> dict[str, float]:
         pairs.append((took[0], took[1]))
     for tree in trees:
         tree.close()
-    found = {
-        "before": statistics.median(a[0] for a, _ in pairs),
-        "now": statistics.median(b[0] for _, b in pairs),
-    }
+    found = {"before": statistics.median(a[0] for a, _ in pairs), "now": statistics.median(b[0] for _, b in pairs)}
     wall = [a[0] / b[0] for a, b in pairs]
     found["ratio"] = statistics.median(wall)
     low, _, high = statistics.quantiles(wall, n=4)

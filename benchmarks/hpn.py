@@ -3,7 +3,7 @@
     python benchmarks/hpn.py [--on toy] [--seeds 20]
 
 "toy" is `fedhpo.testing.ToyFederation`: 40 clients that need rates from 0.01 to 1 (or all 0.1), four trials
-of 80 rounds each; the endpoint is the test loss in decades, higher being better. "digits" are 50 clients whose
+of 80 rounds each; the endpoint is the test loss in decades, more being better. "digits" are 50 clients whose
 inputs are scaled by 0.3, 1 or 3, so that they need different rates; 9 trials under halving, 30 rounds; the
 endpoint is test accuracy in points. HPN is run with what reports say of clients, and with encodings: the
 number of rows on the toy, a random projection of each client's mean row on digits.
