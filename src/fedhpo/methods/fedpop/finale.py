@@ -102,7 +102,7 @@ class Finale:
         """The worst becomes a copy of the best, where it is clearly behind."""
         order = search.rank(rung)
         best, worst = order[0], order[-1]
-        if best is worst or not self._behind(search, worst, best):
+        if not math.isfinite(best.rank_value) or not self._behind(search, worst, best):
             return
 
         def choose() -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Finale:
         gain, error, _ = paired_gain(
             search.objective, best.evaluations[-1].scores, worst.evaluations[-1].scores
         )
-        return gain > 0 and (math.isnan(error) or gain > self.clear * error)
+        return gain > 0 and gain > self.clear * error  # an error that is not known is never clear
 
     def _child(self, config: Config, space: Space, rng: np.random.Generator) -> Config:
         """Another config for a copy: calmer in one learning rate, or a little off in all values."""
