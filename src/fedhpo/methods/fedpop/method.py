@@ -150,7 +150,7 @@ def warn_of_short(tuner: Tuner, search: Search) -> None:
     schedule, exchange = tuner.schedule, tuner.exchange
     if exchange is None or not isinstance(schedule, Halving):
         return
-    _, ends = schedule.plan(search.rounds, search.total, search.distinct(search.total, tuner.sampler))
+    _, ends = schedule.planned(search, tuner.sampler)
     if short := exchange.short(search.rounds, ends[:-1]):
         places = ", ".join(f"after round {round} ({left} left)" for round, left in short)
         warnings.warn(
