@@ -42,16 +42,8 @@ def test_each_hyperparameter_learns_as_if_its_values_were_arms():
 def test_it_finds_the_better_value_of_each():
     """Rates near 0.1 train fastest on the toy; the size of a batch does not matter there."""
     method = fh.FedEx(schedule="fixed", trials=1, grid={"lr": [0.001, 1.0, 0.1]}, steps="auto")
-    enqueue = [{"client": {"lr": 10.0}}]
-    result = fh.tune(
-        ToyFederation(noise=0.01),
-        SPACE.subspace(["client"]),
-        method,
-        rounds=30,
-        total=30,
-        cohort=8,
-        enqueue=enqueue,
-    )
+    space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True, default=10.0)})
+    result = fh.tune(ToyFederation(noise=0.01), space, method, rounds=30, total=30, cohort=8)
     assert result.best_config.client["lr"] == 0.1
     [policy] = result.facts["policies"]
     assert set(policy["grid"]) == {"lr"}
@@ -75,7 +67,7 @@ def test_mistakes_are_named():
     state = fedex.FedEx(grid={"rate": [0.1]})
     with pytest.raises(fh.InputError, match="unknown client hyperparameter in grid 'rate'"):
         state.begin(SPACE.default(), SPACE, np.random.default_rng(0))
-    with pytest.raises(fh.InputError, match="must be a number"):
+    with pytest.raises(fh.InputError, match=r"99\.0"):
         fedex.FedEx(grid={"lr": [99.0]}).begin(SPACE.default(), SPACE, np.random.default_rng(0))
     conditional = fh.Space(
         client={"rule": fh.Choice(["a", "b"]), "mu": fh.Float(0.0, 1.0, when={"client.rule": "b"})}

@@ -1,5 +1,7 @@
 """FedPop at many seeds: the plan, the order of runs, the page of made-up rows, and a tiny one for real."""
 
+import importlib
+
 import pytest
 
 import fedhpo as fh
@@ -95,14 +97,9 @@ def test_a_run_that_comes_to_nothing_counts_at_chance(tmp_path, monkeypatch):
     def failing(*arguments, **options):
         raise TuningError("no trial could be trained")
 
-    monkeypatch.setattr("fedhpo.tuning.tune.tune", failing)
+    monkeypatch.setattr(importlib.import_module("fedhpo.tuning.tune"), "tune", failing)
     done = run_all(tiny(), TINY, tmp_path / "journal", lambda text: None)
     assert {(one.accuracy, one.diverged) for one in done} == {(10.0, True)}
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_of_the_plan_can_be_made(name):
-    assert METHODS[name](9).rounds is not None
 
 
 @pytest.mark.data
