@@ -50,7 +50,7 @@ class HPN:
         noise.
     encodings
         What is known of each client, by its number: a list of numbers, such as a random projection of its
-        data, made where the data is. By default the number of its rows and its loss before training are used.
+        data, made where the data is. By default the number of its training rows is used.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class HPN:
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
-        given = self.encodings and {str(client): list(row) for client, row in self.encodings.items()}
-        return {"name": "hpn", **asdict(self), "encodings": given}
+        given = {str(client): list(row) for client, row in (self.encodings or {}).items()}
+        return {"name": "hpn", **asdict(self), "encodings": given or None}
 
 
 class HPNState:
