@@ -63,7 +63,7 @@ class HPN:
 
     radius: float = 0.25
     hidden: int = 8
-    rate: float = 0.3
+    rate: float = 0.05
     noise: float = 0.5
     metric: Metric = "loss"
     difference: bool = True
