@@ -78,6 +78,18 @@ class TestFedPop(MethodSuite):
         return fh.FedPop(population=4, interval=1)
 
 
+class TestFedPopAuto(MethodSuite):
+    """It refuses privacy: finalists are compared client by client."""
+
+    def method(self):
+        return fh.FedPop.auto(trials=6)
+
+
+class TestFedPopAuthorsCode(MethodSuite):
+    def method(self):
+        return fh.FedPop.authors_code(population=4, rate=2)
+
+
 class TestFedPopWithoutExchange(MethodSuite):
     def method(self):
         return fh.FedPop(population=4, exchange=False)

@@ -6,7 +6,8 @@ from fedhpo.methods.fedex import policy as fedex
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.methods.fedtune.policy import LookUp
-from fedhpo.policies import Fixed
+from fedhpo.methods.hpn import HPN
+from fedhpo.policies import Cooling, Fixed
 from fedhpo.protocol.policy import ClientPolicy
 from fedhpo.testing.policy import SPACE, PolicySuite
 
@@ -24,6 +25,35 @@ class TestFedEx(PolicySuite):
 class TestFedExWithAllRemedies(PolicySuite):
     def policy(self) -> ClientPolicy:
         return fedex.FedEx.auto(arms=5, explore=0.1, entropy=0.01, eliminate=0.1, until=0.5)
+
+
+class TestFedExGrid(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return fedex.FedEx(grid=3)
+
+
+class TestHPN(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return HPN()
+
+    def begun(self) -> ClientPolicy:
+        return replace(HPN(), rounds=self.rounds)
+
+
+class TestHPNWithEncodings(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return HPN(encodings={client: [float(client), client % 3.0] for client in range(9)}, until=0.5)
+
+    def begun(self) -> ClientPolicy:
+        return replace(self.policy(), rounds=self.rounds)
+
+
+class TestCooling(PolicySuite):
+    def policy(self) -> ClientPolicy:
+        return Cooling(share=0.5)
+
+    def begun(self) -> ClientPolicy:
+        return replace(self.policy(), rounds=self.rounds)
 
 
 class TestFedPopLocal(PolicySuite):

@@ -192,7 +192,9 @@ def test_log_int_moves_in_the_log_scale():
     hidden = Int(1, 1000, log=True)
     # exp(0.1 x log(1000.5 / 0.5)) = 2.139: a tenth of the range doubles or halves.
     assert [hidden.evolve(100, 0.1, move, 0.0) for move in (0.1, 0.5, 0.9)] == [47, 100, 214]
-    assert [hidden.evolve(3, 0.0, move, 0.0) for move in (0.1, 0.5, 0.9)] == [2, 3, 4]
+    # One step is in reach however small the width is, and none without one.
+    assert [hidden.evolve(3, 1e-6, move, 0.0) for move in (0.1, 0.5, 0.9)] == [2, 3, 4]
+    assert [hidden.evolve(3, 0.0, move, 0.0) for move in (0.1, 0.5, 0.9)] == [3, 3, 3]
     assert hidden.clip(1000, 100, 0.1) == 214
     assert hidden.clip(1, 100, 0.1) == 47
     assert hidden.clip(1, 3, 1e-6) == 2

@@ -34,6 +34,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "bohb": {"unit": 1, "rate": 2, "random_share": 0.0},
     "fedex": {"arms": 4, "trials": 3, "rate": 3},
     "fedpop": {"population": 3},
+    "fedpop-auto": {"trials": 4, "rate": 2},
+    "fedpop-authors-code": {"population": 4, "rate": 2},
     "fedtune": {
         "quantities": [50],
         "indices": [0.2, 0.8],

@@ -53,20 +53,23 @@ class SHA(Preset):
 
     Left out, `trials` follows the total: 27 for every five full trainings that it holds. The last `finalists`
     train to the end and are compared there, fewer of them where the total is below five trainings; with
-    several objectives more, up to half of the total.
+    several objectives more, up to half of the total. With `shared_cohorts` all trials train at the same
+    clients in the same round: they differ less by chance.
     """
 
     trials: int | None = None
     rate: int = 3
     eliminations: int | None = None
     finalists: int = 3
+    shared_cohorts: bool = False
 
     name: ClassVar[str] = "sha"
     number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
         """Random configs under halving."""
-        return Tuner(Halving(self.trials, self.rate, self.eliminations, self.finalists), Random())
+        halving = Halving(self.trials, self.rate, self.eliminations, self.finalists)
+        return Tuner(halving, Random(), shared_cohorts=self.shared_cohorts)
 
 
 @dataclass(frozen=True)

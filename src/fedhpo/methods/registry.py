@@ -15,15 +15,18 @@ from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
 from fedhpo.methods.fedhyper import FedHyper, HyperGradient
+from fedhpo.methods.fedpop.authors_code import FedPopAuthorsCode
+from fedhpo.methods.fedpop.auto import FedPopAuto
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
+from fedhpo.methods.hpn import HPN
 from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
 from fedhpo.methods.robust import Robust, RobustHalving
 from fedhpo.methods.tuner import Tuner
-from fedhpo.policies import Fixed
+from fedhpo.policies import Cooling, Fixed
 from fedhpo.protocol.method import Method
 
 METHODS: Mapping[str, type[Method]] = {
@@ -40,6 +43,8 @@ METHODS: Mapping[str, type[Method]] = {
         BOHB,
         FedEx,
         FedPop,
+        FedPopAuto,
+        FedPopAuthorsCode,
         FedTune,
         FLoRA,
         FTS,
@@ -62,9 +67,11 @@ SAMPLERS: Mapping[str, type[Any]] = {
 }
 POLICIES: Mapping[str, type[Any]] = {
     "fixed": Fixed,
+    "cooling": Cooling,
     "fedex": FedExPolicy,
     "fedpop": FedPopLocal,
     "fedhyper": HyperGradient,
+    "hpn": HPN,
 }
 
 methods: Registry[type[Any]] = Registry("method", METHODS)

@@ -37,6 +37,8 @@ class Tuner:
     sampler: Sampler = field(default_factory=Random)
     policy: ClientPolicy = field(default_factory=Fixed)
     exchange: Exchange | None = None
+    #: Whether all trials train at the same clients in the same round.
+    shared_cohorts: bool = False
 
     def __post_init__(self) -> None:
         for name, kind, needed in (
@@ -64,6 +66,7 @@ class Tuner:
     def run(self, search: Search) -> Trial:
         """Tune; the best trial comes back."""
         search.exchange_by(self.exchange)
+        search.shared_cohorts = self.shared_cohorts
         policy = self.policy.prepare(search) if isinstance(self.policy, Preparing) else self.policy
         return self.schedule.run(search, self.sampler, policy)
 
@@ -97,4 +100,6 @@ class Tuner:
             "schedule": settings_of(self.schedule),
             "sampler": settings_of(self.sampler),
             "policy": settings_of(self.policy),
-        } | ({} if self.exchange is None else {"exchange": self.exchange.to_dict()})
+            **({} if self.exchange is None else {"exchange": self.exchange.to_dict()}),
+            **({"shared_cohorts": True} if self.shared_cohorts else {}),
+        }

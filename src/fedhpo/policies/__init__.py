@@ -3,7 +3,24 @@
 Those of the papers stand with their method: `fedhpo.methods.fedex`, `fedpop`, `fedtune`.
 """
 
+from fedhpo.policies.cooling import Cooling
 from fedhpo.policies.fixed import Fixed
-from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, Preparing, ServerState
+from fedhpo.protocol.policy import (
+    ClientPolicy,
+    LearningState,
+    PolicyState,
+    Preparing,
+    ServerState,
+    TimedState,
+)
 
-__all__ = ["ClientPolicy", "Fixed", "LearningState", "PolicyState", "Preparing", "ServerState"]
+__all__ = [
+    "ClientPolicy",
+    "Cooling",
+    "Fixed",
+    "LearningState",
+    "PolicyState",
+    "Preparing",
+    "ServerState",
+    "TimedState",
+]

@@ -36,6 +36,14 @@ class ServerState(Protocol):
 
 
 @runtime_checkable
+class TimedState(Protocol):
+    """A policy state that must know how far its trial's model is trained."""
+
+    def at(self, round: int) -> None:
+        """The model has so many rounds behind it; said before every `assign`."""
+
+
+@runtime_checkable
 class LearningState(Protocol):
     """A policy state that reports what it learned, whatever that is: weights of arms, a rate for each client.
 

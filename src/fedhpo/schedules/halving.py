@@ -7,11 +7,13 @@ an explicit set of trials, so that another rule may choose from it.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
+from fedhpo.protocol.federation import AFTER
 
 if TYPE_CHECKING:
     from fedhpo.protocol.policy import ClientPolicy
@@ -89,14 +91,16 @@ class Halving:
 
     Left out, `trials` follows the total: 27 for every five full trainings that it holds, or as many as it
     pays for. There are fewer finalists where they would take more than three fifths of the total, and with
-    several objectives more, up to half of the total. With
-    `eliminations` it stops earlier, and the last rung holds more trials.
+    several objectives more, up to half of the total. With `eliminations` it stops earlier, and the last rung
+    holds more trials. Trials are dropped by a fresh `evaluation`, or, with the `judge` "losses", by the last
+    round's loss after local training, for which clients must score there.
     """
 
     trials: int | None = None
     rate: int = 3
     eliminations: int | None = None
     finalists: int = 1
+    judge: Literal["evaluation", "losses"] = "evaluation"
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -108,16 +112,20 @@ class Halving:
             raise InputError(f"eliminations must be at least 0, not {self.eliminations}")
         if self.finalists < 1:
             raise InputError(f"finalists must be at least 1, not {self.finalists}")
+        if self.judge not in ("evaluation", "losses"):
+            raise unknown_name("judge", self.judge, ("evaluation", "losses"))
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score, keep the best."""
-        sizes, ends = self._plan(search, sampler)
+        sizes, ends = self.planned(search, sampler)
         rung = search.start(sizes[0], sampler, policy)
         for end, survivors in zip(ends, [*sizes[1:], 0], strict=True):
             search.train(rung, end)
-            search.evaluate(rung)
+            by_losses = survivors and self.judge == "losses"
+            if not by_losses:
+                search.evaluate(rung)
             if survivors:
-                kept = search.choose(rung, survivors)
+                kept = _least_losses(rung, survivors) if by_losses else search.choose(rung, survivors)
                 search.eliminate([trial for trial in rung if trial not in kept])
                 rung = kept
         return self.decide(search, rung)
@@ -160,7 +168,8 @@ class Halving:
             return False
         return True
 
-    def _plan(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
+    def planned(self, search: Search, sampler: Sampler) -> tuple[list[int], list[int]]:
+        """Sizes of the rungs and the rounds at which they end, for a search."""
         most = search.distinct(self.trials or search.total, sampler)
         # Several objectives have no one winner: up to half of the total goes to finalists.
         many = search.total // (2 * search.rounds) if search.criteria.others else 0
@@ -171,7 +180,7 @@ class Halving:
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What the rungs spend together."""
-        sizes, ends = self._plan(search, sampler)
+        sizes, ends = self.planned(search, sampler)
         return cost_of(ends, sizes)
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
@@ -181,3 +190,15 @@ class Halving:
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return {"name": "halving", **asdict(self)}
+
+
+def _least_losses(rung: list[Trial], count: int) -> list[Trial]:
+    """The trials with the least loss in their last round; one that failed, or diverged, comes last."""
+    if not all(AFTER in trial.scores_in_round for trial in rung):
+        raise InputError(
+            "halving with judge = 'losses' needs clients that score after local training: "
+            "use a client policy or an exchange that asks for it"
+        )
+    last = [math.inf if trial.failed or not trial.losses else trial.losses[-1] for trial in rung]
+    order = sorted(range(len(rung)), key=lambda i: (math.isnan(last[i]), last[i], rung[i].number))
+    return [rung[i] for i in order[:count]]

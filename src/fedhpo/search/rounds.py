@@ -16,7 +16,7 @@ import numpy as np
 from fedhpo.core.streams import stream
 from fedhpo.policies.losses import round_loss
 from fedhpo.protocol.federation import Cost, RoundReport, Status, Work
-from fedhpo.protocol.policy import ServerState
+from fedhpo.protocol.policy import ServerState, TimedState
 from fedhpo.search.trial import FAILED, TRAINING, Trial
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class Rounds:
     def _work(self, search: Search, trial: Trial, attempt: int) -> Work:
         cohort, rng = cohort_of(search, trial, attempt)
         state, server = trial.policy, trial.config.server
+        if isinstance(state, TimedState):
+            state.at(trial.round)
         work = Work(
             trial.number,
             cohort,
@@ -133,7 +135,8 @@ def cohort_of(search: Search, trial: Trial, attempt: int) -> tuple[list[int], np
     """The cohort of a trial's next round, and the generator for what else is drawn in it."""
     rng = stream(search.seed, "round", trial.number, trial.round, attempt)
     clients = search.session.train_clients
-    return [int(c) for c in rng.choice(clients, search.cohort, replace=False)], rng
+    drawn = stream(search.seed, "cohort", trial.round, attempt) if search.shared_cohorts else rng
+    return [int(c) for c in drawn.choice(clients, search.cohort, replace=False)], rng
 
 
 def _fail(search: Search, trial: Trial, why: str) -> None:

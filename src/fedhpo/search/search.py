@@ -107,6 +107,8 @@ class Search:
         self.most_trials: int | None = None
         #: What happens between trials while they train, if anything does.
         self.exchange: Exchanging | None = None
+        #: Whether all trials train at the same clients in the same round.
+        self.shared_cohorts = False
         self._own_again: Trial | None = None
         self._rounds = Rounds()
         self._policies: dict[int, ClientPolicy] = {}
@@ -370,6 +372,18 @@ class Search:
         for known in (trial.scores, trial.evaluations, trial.losses):
             known.clear()
         self._emit("exchange", [trial])
+
+    def snapshot(self, trial: Trial, into: Trial | None = None) -> Trial:
+        """A copy of a trial as it is now, to come back to; into the one given, or into a new trial."""
+        if into is None:
+            number = len(self.trials)
+            self.session.start(number, trial.config.model, derive(self.seed, "trial", number))
+            into = Trial(number, trial.config, trial.policy, trial.scores_in_round, products=trial.products)
+            self._policies[number] = self._policies[trial.number]
+            self.trials.append(into)
+        value = None if trial.score is None else trial.score.value
+        self.replace(into, trial, trial.config, None, value)
+        return into
 
     def evaluate(self, trials: Sequence[Trial]) -> None:
         """A fresh score of each trial, through the channel that the evaluator sets."""

@@ -54,7 +54,7 @@ class Discrete(Hyperparameter):
         return self.at(self.index(value) + int(move * (2 * steps + 1)) - steps)
 
     def evolve(self, value: Any, eps: float, move: float, draw: float) -> Any:
-        steps = max(1, math.floor(eps * self._count + ROUNDING))
+        steps = max(1, math.floor(eps * self._count + ROUNDING)) if eps else 0
         return self.at(self.index(value) + steps * (int(move * 3) - 1))
 
     def clip(self, value: Any, centre: Any, radius: float) -> Any:
@@ -149,8 +149,7 @@ class Int(Discrete):
     def evolve(self, value: Any, eps: float, move: float, draw: float) -> Any:
         if not self.log:
             return super().evolve(value, eps, move, draw)
-        # A width of 0 would reach nothing; Evo has a neighbour at any intensity.
-        down, up = self._reach(value, max(eps, ROUNDING))
+        down, up = self._reach(value, eps)
         return self.from_unit(self.to_unit(value) + (-down, 0.0, up)[int(move * 3)])
 
     def clip(self, value: Any, centre: Any, radius: float) -> Any:

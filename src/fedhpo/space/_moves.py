@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fedhpo.space._space import Dimension, Space
 
 NORMS = ("box", "euclidean")
+#: What is drawn anew at once: each coordinate by its own coin, or all of a scope by one.
+RESAMPLED_BY = ("coordinate", "vector")
 
 
 def ball(space: Space, config: Config, eps: float, rng: np.random.Generator, scopes: Sequence[str]) -> Config:
@@ -47,13 +49,19 @@ def perturb(
     resample: float,
     rng: np.random.Generator,
     scopes: Sequence[str],
+    by: str,
+    within: tuple[Config, float] | None,
 ) -> Config:
     check_scopes(scopes)
     check_width("eps", eps)
     if not 0 <= resample <= 1:
         raise InputError(f"resample must be a probability from 0 to 1, found {resample!r}")
+    if by not in RESAMPLED_BY:
+        raise unknown_name("resample_by", by, RESAMPLED_BY)
     values = config.flat()
+    centre, radius = ({}, 0.0) if within is None else (within[0].flat(), within[1])
     again, move, draw = rng.random((3, space.dimensions)).tolist()
+    coins: dict[str, float] = {}
 
     def pick(dimension: Dimension) -> Any:
         index, hyperparameter = dimension.index, dimension.hyperparameter
@@ -62,7 +70,10 @@ def perturb(
         value = values[dimension.name]
         if dimension.scope not in scopes:
             return value
-        if again[index] < resample:
+        coin = again[index] if by == "coordinate" else coins.setdefault(dimension.scope, again[index])
+        if coin < resample:
+            if dimension.name in centre:
+                return hyperparameter.near(centre[dimension.name], radius, draw[index], move[index])
             return hyperparameter.from_unit(draw[index])
         return hyperparameter.evolve(value, eps, move[index], draw[index])
 

@@ -387,16 +387,21 @@ class Space:
         resample: float,
         rng: np.random.Generator,
         scopes: Sequence[str] = ("client", "server"),
+        by: str = "coordinate",
+        within: tuple[Config, float] | None = None,
     ) -> Config:
         """FedPop's evolutionary update, Evo (Eq. 3), clipped to the box.
 
         In each coordinate of `scopes`: with probability `resample` a draw from the prior; otherwise
         a continuous one moves to U(h - d, h + d), d = eps x range in the sampling scale; a discrete
         one stays or goes to a neighbour max(1, floor(eps x values)) steps down or up, each of the
-        three equally likely; a choice, which has no neighbours, is drawn anew with probability eps.
-        What becomes active is drawn from its prior.
+        three equally likely (with eps = 0 it stays); a choice, which has no neighbours, is drawn anew
+        with probability eps. What becomes active is drawn from its prior.
+
+        With `by` = "vector" one coin decides for all coordinates of a scope. `within` is a centre and a
+        radius: then draws come from the box of that half-width around the centre, as those of `ball`.
         """
-        return _moves.perturb(self, config, eps, resample, rng, scopes)
+        return _moves.perturb(self, config, eps, resample, rng, scopes, by, within)
 
     # Text.
 

@@ -20,7 +20,7 @@ from fedhpo.core.streams import stream
 from fedhpo.methods import Tuner
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import AFTER, BEFORE, PRODUCTS, Work
-from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, ServerState
+from fedhpo.protocol.policy import ClientPolicy, LearningState, PolicyState, ServerState, TimedState
 from fedhpo.schedules import FixedLength
 from fedhpo.space import Float, Ordinal, Space
 from fedhpo.space.config import Config
@@ -67,6 +67,8 @@ class PolicySuite:
                 rng = np.random.default_rng([trial, number])
                 # Cohorts need not always be of one size.
                 cohort = rng.choice(9, self.cohort - number % 2, replace=False).tolist()
+                if isinstance(state, TimedState):
+                    state.at(number)
                 client = state.assign(cohort, rng)
                 server = state.server({"lr": 1.0}) if isinstance(state, ServerState) else {"lr": 1.0}
                 work = Work(trial, cohort, client, server, policy.scores, products=PRODUCTS in policy.needs)

@@ -60,8 +60,9 @@ class ToyFederation(Federation):
 
     A client is missing with probability `missing`, or fails with probability `failing`. With
     `repeatable=False` it trains a little differently each time, as real clients do. `seconds` is
-    slept in each round. `arrivals` seeds the order in which rounds that were submitted end; without
-    it they end as submitted.
+    slept in each round. With `rates` clients need different rates, larger ones smaller ones: from
+    `best_lr * 10^rates` (10 rows) down to `best_lr / 10^rates` (16 rows). `arrivals` seeds the order in
+    which rounds that were submitted end; without it they end as submitted.
 
     >>> with ToyFederation(clients=4, noise=0.0) as toy:
     ...     toy.start(0, {}, seed=1)
@@ -82,6 +83,7 @@ class ToyFederation(Federation):
         failing: float = 0.0,
         repeatable: bool = True,
         seconds: float = 0.0,
+        rates: float = 0.0,
         arrivals: int | None = None,
     ) -> None:
         if clients < 1:
@@ -94,6 +96,7 @@ class ToyFederation(Federation):
         self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
         self.missing, self.failing, self.seconds = missing, failing, seconds
         self.sizes: Ints = 10 + self.train_clients % 7
+        self.rates = rates
         self._trials = TrialTable[_Trial, Work]()
         self._arrivals = None if arrivals is None else np.random.default_rng(arrivals)
         self._chance = None if repeatable else np.random.default_rng()
@@ -178,8 +181,10 @@ class ToyFederation(Federation):
         else:
             client = int(work.cohort[member])
             config = work.client.resolve(np.arange(self.sizes[client]) % (2 + client % 4), 10)
-        lr = float(config.get("lr", self.best_lr))
-        share = 0.5 * math.exp(-(math.log10(lr / self.best_lr) ** 2)) if lr > 0 else 0.0
+        size = int(self.sizes[int(work.cohort[member])])
+        best = self.best_lr * 10 ** (self.rates * (13 - size) / 3)
+        lr = float(config.get("lr", best))
+        share = 0.5 * math.exp(-(math.log10(lr / best) ** 2)) if lr > 0 else 0.0
         if self._chance is not None:
             share *= self._chance.uniform(0.9, 1.1)
         return share * (1.0 - weights)
@@ -231,7 +236,10 @@ class ToyFederation(Federation):
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
         """All that its results depend on."""
         names = ("seed", "best_lr", "noise", "parameters", "missing", "failing")
-        return super().fingerprint(model) | {"settings": {name: getattr(self, name) for name in names}}
+        settings = {name: getattr(self, name) for name in names}
+        return super().fingerprint(model) | {
+            "settings": settings | ({"rates": self.rates} if self.rates else {})
+        }
 
     def describe(self) -> dict[str, Any]:
         """What it was made with."""

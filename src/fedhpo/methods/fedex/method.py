@@ -30,7 +30,8 @@ class FedEx(FedExSettings, Preset):
     full length is FedEx alone. The other settings are those of the client policy: `arms` and `eps` (how
     many, how far from the config), `steps`, `gamma` and `baseline` (how it learns), `metric`, `difference`
     and `clip` (from what), `cutoff` and `until` (when exploration ends), `explore`, `entropy`,
-    `eliminate`, `landmarks` and `landmark_rounds` (remedies), `start` (a saved policy).
+    `eliminate`, `landmarks` and `landmark_rounds` (remedies), `start` (a saved policy), `grid` (values of
+    each hyperparameter in place of arms).
 
     >>> FedEx(schedule="fixed", trials=1).tuner().policy.arms
     27

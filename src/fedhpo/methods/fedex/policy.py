@@ -20,6 +20,7 @@ from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.arms import draw_arms
 from fedhpo.methods.fedex.auto import AUTO
+from fedhpo.methods.fedex.grid import GridState, grid_of
 from fedhpo.methods.fedex.landmarks import Landmark
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.settings import OF_THE_SEARCH, FedExSettings, as_dict, check
@@ -76,6 +77,9 @@ class FedEx(FedExSettings):
     start
         A `LearnedPolicy`, or the file where one is saved: its arms and weights are those of every trial
         at first, whatever the trial's own client hyperparameters.
+    grid
+        In place of arms, a distribution for each client hyperparameter: over so many values near the config's
+        own, or over those that are listed by its name; see `fedhpo.methods.fedex.grid`.
 
     Examples
     --------
@@ -121,9 +125,12 @@ class FedEx(FedExSettings):
     def _learned(self) -> LearnedPolicy | None:
         return self.start if isinstance(self.start, LearnedPolicy | None) else LearnedPolicy.load(self.start)
 
-    def begin(self, config: Config, space: Space, rng: np.random.Generator) -> FedExState:
+    def begin(self, config: Config, space: Space, rng: np.random.Generator) -> FedExState | GridState:
         """The arms of a fresh trial, and a uniform distribution over them (or that of `start`)."""
         settings = self.tuned(config)
+        if settings.grid is not None:
+            values = grid_of(config, space, settings.grid, settings.eps, rng)
+            return GridState(settings, config, values, settings.learns)
         if self._learned is not None:
             for arm in self._learned.arms:
                 space.validate(config.replace(client=arm))
@@ -153,6 +160,8 @@ class FedEx(FedExSettings):
                     f"privacy: policy.{name} cannot be tuned, as what a score may be hangs on it"
                 )
         own = self.tuned(space.default())
+        if own.grid is not None:
+            raise InputError("privacy: grid would release sums for every hyperparameter; use arms instead")
         if own.metric == "loss" and own.clip is None:
             raise InputError("privacy: fedex with metric = 'loss' needs clip, the largest loss that counts")
         if own.eliminate:

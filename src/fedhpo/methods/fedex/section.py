@@ -32,6 +32,8 @@ def policy(view: RunView) -> Section | None:
         figures.append(drawn(ranking_over_rounds(shown, truth), "ranking"))
     deployed = _in_words(shown["arms"][shown["best"]])
     note = f"Trial {shown['trial']}; arm 0 is its own config. Most weight: arm {shown['best']} ({deployed})."
+    if "tried" in shown:
+        note += f" {shown['tried']} of {len(shown['arms'])} arms were ever given to a client."
     if shown["eliminated"]:
         note += f" Eliminated: {', '.join(f'arm {arm}' for arm in sorted(shown['eliminated']))}."
     return Section("Client policy", f"<div class=pair>{''.join(figures)}</div><p class=note>{text(note)}</p>")

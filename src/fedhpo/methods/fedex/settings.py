@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -34,10 +35,11 @@ class FedExSettings:
     landmarks: int = 0
     landmark_rounds: int = 5
     start: LearnedPolicy | str | None = None
+    grid: int | Mapping[str, Sequence[Any]] | None = None
 
 
 #: Settings that concern the whole search; the others may be tuned in the space's scope `policy`.
-OF_THE_SEARCH = ("landmarks", "landmark_rounds", "start")
+OF_THE_SEARCH = ("landmarks", "landmark_rounds", "start", "grid")
 
 
 def as_dict(settings: FedExSettings) -> dict[str, Any]:
@@ -46,7 +48,10 @@ def as_dict(settings: FedExSettings) -> dict[str, Any]:
     start = values["start"]
     if isinstance(start, str):
         start = LearnedPolicy.load(start)
-    return values | {"start": None if start is None else start.to_dict()}
+    grid = values["grid"]
+    if isinstance(grid, Mapping):
+        grid = {name: list(some) for name, some in grid.items()}
+    return values | {"start": None if start is None else start.to_dict(), "grid": grid}
 
 
 def check(settings: FedExSettings) -> None:
@@ -72,5 +77,22 @@ def check(settings: FedExSettings) -> None:
     for name, known in (("steps", STEP_RULES), ("baseline", FIRST_BASELINES), ("metric", METRICS)):
         if getattr(settings, name) not in known:
             raise unknown_name(name, getattr(settings, name), known)
+    if settings.grid is not None:
+        _check_grid(settings)
     if settings.landmarks >= settings.arms:
         raise InputError(f"landmarks must be fewer than arms ({settings.arms}), not {settings.landmarks}")
+
+
+def _check_grid(settings: FedExSettings) -> None:
+    grid: Any = settings.grid
+    if isinstance(grid, Mapping):
+        for name, values in grid.items():
+            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+                raise InputError(f"grid: {name} must be a list of values, not {values!r}")
+        if not grid:
+            raise InputError("grid must name at least one client hyperparameter")
+    else:
+        whole_number("grid", grid, least=2)
+    for name in ("landmarks", "start"):
+        if getattr(settings, name):
+            raise InputError(f"{name} goes with arms, not with a grid: leave one of them out")

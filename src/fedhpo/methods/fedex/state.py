@@ -42,6 +42,7 @@ class FedExState:
         self._landmarks = [self.arms.index(one.client) for one in ranked if one.client in self.arms]
         self._drawn: tuple[NDArray[np.intp], Floats] | None = None
         self._draws = 0
+        self._counts = np.zeros(len(self.arms), dtype=np.int64)
         self._past: list[dict[str, Any]] = []
         self._note(0, [])
 
@@ -77,6 +78,7 @@ class FedExState:
         chances = self._chances()
         drawn = rng.choice(len(self.arms), len(cohort), p=chances)
         self._drawn = drawn, chances
+        self._counts += np.bincount(drawn, minlength=len(self.arms))
         return [self.arms[arm] for arm in drawn]
 
     def _chances(self) -> Floats:
@@ -170,6 +172,11 @@ class FedExState:
     # What comes of it
 
     @property
+    def counts(self) -> list[int]:
+        """How often each arm was given to a client so far."""
+        return [int(count) for count in self._counts]
+
+    @property
     def learned(self) -> LearnedPolicy:
         """The distribution as it stands, without the arms that were eliminated."""
         alive = np.flatnonzero(self._elimination.alive)
@@ -180,14 +187,16 @@ class FedExState:
         return config.replace(client=self.arms[self.best])
 
     def history(self) -> dict[str, Any]:
-        """The policy over time, JSON-able: the arms, and for each round the log weights after it and the
-        arms that its cohort drew."""
+        """The policy over time, JSON-able: the arms, how often each was drawn and how many ever were, and for
+        each round the log weights after it and the arms that its cohort drew."""
         return {
             "arms": [Config(client=arm).to_dict().get("client", {}) for arm in self.arms],
             "best": self.best,
             "weights": self.weights.tolist(),
             "landmarks": list(self._landmarks),
             "eliminated": list(self._elimination.order),
+            "counts": self.counts,
+            "tried": sum(count > 0 for count in self.counts),
             "rounds": self._past,
         }
 

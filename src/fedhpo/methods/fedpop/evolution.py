@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.schedules.annealing import Annealing, annealed, check_annealing
 from fedhpo.space import Space
 from fedhpo.space.config import Config
+
+#: What is drawn anew at once.
+ResampleBy = Literal["coordinate", "vector"]
 
 
 def bottom_and_top(scores: Sequence[float], quantile: int) -> tuple[list[int], list[int]]:
@@ -48,6 +52,7 @@ class Evolution:
     eps: float = 0.1
     resample: float = 0.1
     annealing: Annealing = "cosine"
+    resample_by: ResampleBy = "coordinate"
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -56,6 +61,8 @@ class Evolution:
         if not 0 <= self.resample <= 1:
             raise InputError(f"resample must be a probability from 0 to 1, not {self.resample!r}")
         check_annealing(self.annealing)
+        if self.resample_by not in get_args(ResampleBy):
+            raise unknown_name("resample_by", self.resample_by, get_args(ResampleBy))
 
     def at(self, round: int, rounds: int) -> tuple[float, float]:
         """Both numbers after `round` of `rounds` rounds."""
@@ -70,6 +77,7 @@ class Evolution:
         rounds: int,
         rng: np.random.Generator,
         scopes: Sequence[str],
+        within: tuple[Config, float] | None = None,
     ) -> Config:
-        """Evo of a config after `round` of `rounds` rounds."""
-        return space.perturb(config, *self.at(round, rounds), rng, scopes)
+        """Evo of a config after `round` of `rounds` rounds; see `Space.perturb` for `within`."""
+        return space.perturb(config, *self.at(round, rounds), rng, scopes, self.resample_by, within)

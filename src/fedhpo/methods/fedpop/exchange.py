@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.core.streams import stream
-from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
+from fedhpo.methods.fedpop.evolution import Evolution, ResampleBy, bottom_and_top
 from fedhpo.methods.fedpop.private import affordable, check_private, private_scores
+from fedhpo.methods.fedpop.score import discounted
 from fedhpo.protocol.federation import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.schedules.annealing import Annealing
 from fedhpo.search.channel import rank_values
@@ -37,20 +38,6 @@ _SCOPES = ("client", "server")
 JUDGES = ("losses", "evaluation")
 
 
-def discounted(losses: Sequence[float], interval: int, discount: float) -> float:
-    """The score of a trial (Eq. 5): the mean of its last `interval` losses, each round's weight `discount`
-    times that of the next; NaN without any. Rounds without a loss (NaN) are left out.
-
-    >>> discounted([9.0, 3.0, 1.0], interval=2, discount=0.5)
-    1.666...
-    """
-    recent = losses[-interval:]
-    weights = [discount ** (len(recent) - 1 - place) for place in range(len(recent))]
-    known = [(w, loss) for w, loss in zip(weights, recent, strict=True) if not math.isnan(loss)]
-    total = math.fsum(w for w, _ in known)
-    return math.fsum(w * loss for w, loss in known) / total if total else math.nan
-
-
 @dataclass(frozen=True)
 class Exchange:
     """FedPop-G.
@@ -62,7 +49,7 @@ class Exchange:
     quantile
         The worst 1/quantile of the trials are replaced by copies of the best; so are all whose loss is not
         finite, or that failed.
-    eps, resample, annealing
+    eps, resample, annealing, resample_by
         How much the copies' configs are perturbed; see `fedhpo.methods.fedpop.local.FedPopLocal`.
     discount
         A round's weight in the score of a trial, compared with the next round's.
@@ -87,6 +74,7 @@ class Exchange:
     discount: float = 0.9
     asynchronous: bool = False
     judge: Literal["losses", "evaluation"] = "losses"
+    resample_by: ResampleBy = "coordinate"
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -104,7 +92,7 @@ class Exchange:
     @property
     def evolution(self) -> Evolution:
         """How configs are perturbed."""
-        return Evolution(self.eps, self.resample, self.annealing)
+        return Evolution(self.eps, self.resample, self.annealing, self.resample_by)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -125,6 +113,22 @@ class Exchange:
     def check_private(self, privacy: Privacy) -> None:
         """Refuse a privacy that it cannot work with: see `fedhpo.methods.fedpop.private`."""
         check_private(privacy)
+
+    def short(self, rounds: int, ends: Sequence[int]) -> list[tuple[int, int]]:
+        """Exchanges with fewer rounds than `interval` before trials are dropped next: (round, rounds left).
+
+        `ends` are the rounds at which trials are dropped. A copy has little time there to show what its own
+        config is worth: it is kept for the weights that it was given.
+
+        >>> Exchange().short(30, [3, 7, 12])
+        [(6, 1)]
+        >>> Exchange().short(100, [11, 22, 35])
+        [(10, 1), (20, 2), (30, 5)]
+        """
+        every = self.every(rounds)
+        # Where both are due, trials are dropped first.
+        gaps = [(r, min(e for e in ends if e > r) - r) for r in range(every, max(ends, default=0), every)]
+        return [(round, left) for round, left in gaps if left < every]
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""

@@ -2,7 +2,8 @@
 
 Each of a cohort's K slots has a vector of client hyperparameters (beta^k) near the trial's own (beta^0, the
 base). After every round the vectors of the slots with the worst losses are replaced by perturbed copies of
-those with the best, and kept in the ball around the base. A trial whose base changes begins anew.
+those with the best, and kept in the ball around the base. What is drawn anew is drawn inside that ball:
+draws from the prior would nearly all end up on its border. A trial whose base changes begins anew.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
-from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
+from fedhpo.methods.fedpop.evolution import Evolution, ResampleBy, bottom_and_top
+from fedhpo.methods.fedpop.score import discounted
 from fedhpo.policies.losses import client_losses
 from fedhpo.protocol.federation import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND, RoundReport
 from fedhpo.schedules.annealing import Annealing
@@ -39,7 +41,9 @@ class FedPopLocal:
     ----------
     eps, resample
         How far a perturbed hyperparameter moves at most, as a share of its range, and the probability that
-        it is drawn from its prior instead; both annealed ("cosine", "constant" or "step").
+        it is drawn anew inside the ball; both annealed ("cosine", "constant" or "step").
+    resample_by
+        Whether each "coordinate" has a coin of its own for that, or the whole "vector" one.
     radius, norm
         How far vectors may be from the base: in each coordinate, as a share of its range (norm "box"),
         or as the length of the whole difference ("euclidean"). `eps` by default.
@@ -47,6 +51,13 @@ class FedPopLocal:
         The worst and the best 1/quantile of the slots are exchanged.
     rounds
         Over how many rounds is annealed; those of a full training by default.
+    every, discount
+        Rounds between two selections, and a round's weight in a slot's mean loss over them, compared with the
+        next round's. The paper selects after every round.
+    until
+        The share of a full training, counted from the base's beginning, in which vectors are selected. Then
+        everybody gets the vector with the best mean. 1 selects to the end; 0 never selects, and keeps the
+        vectors that were drawn first.
 
     Examples
     --------
@@ -64,6 +75,10 @@ class FedPopLocal:
     norm: Literal["box", "euclidean"] = "box"
     quantile: int = 3
     rounds: int | None = None
+    resample_by: ResampleBy = "coordinate"
+    every: int = 1
+    discount: float = 0.0
+    until: float = 1.0
 
     #: It spends no rounds of its own before the search; see `prepare`.
     rounds_before = 0
@@ -72,6 +87,10 @@ class FedPopLocal:
         check_settings(self)
         _ = self.evolution
         whole_number("quantile", self.quantile, least=2)
+        whole_number("every", self.every, least=1)
+        for name in ("discount", "until"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name} must lie in [0, 1], not {getattr(self, name)!r}")
         if self.radius is not None and not 0 <= self.radius < math.inf:
             raise InputError(f"radius must be a finite number of at least 0, not {self.radius!r}")
         if self.norm not in ("box", "euclidean"):
@@ -80,7 +99,7 @@ class FedPopLocal:
     @property
     def evolution(self) -> Evolution:
         """How vectors are perturbed."""
-        return Evolution(self.eps, self.resample, self.annealing)
+        return Evolution(self.eps, self.resample, self.annealing, self.resample_by)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -135,6 +154,8 @@ class FedPopState:
     ) -> None:
         self.base = base
         self._vectors: list[Config] = []
+        self._losses: list[list[float]] = []
+        self._age = 0
         self._settings, self._rounds, self._space, self._rng = settings, rounds, space, rng
         self._radius = settings.eps if settings.radius is None else settings.radius
 
@@ -148,19 +169,49 @@ class FedPopState:
         while len(self._vectors) < len(cohort):
             drawn = self._space.ball(self.base, self._radius, self._rng, _SCOPES)
             self._vectors.append(self._inside(drawn))
+            self._losses.append([])
         return self.vectors[: len(cohort)]
 
     def learn(self, report: RoundReport) -> None:
         """Algorithm 1, function FedPop-L; slots without a score keep their vectors."""
         losses = client_losses(report).tolist()
+        unused = [math.nan] * (len(self._losses) - len(losses))  # this cohort was smaller
+        for known, loss in zip(self._losses, [*losses, *unused], strict=True):
+            known.append(loss)
+        self._age += 1
+        selecting = round(self._settings.until * self._rounds)
+        if self._age <= selecting and self._age % self._settings.every == 0:
+            self._select(report.round)
+        if 0 < self._age == selecting < self._rounds:
+            self._settle()
+
+    def _means(self) -> list[float]:
+        every, discount = self._settings.every, self._settings.discount
+        return [discounted(losses, every, discount) for losses in self._losses]
+
+    def _settle(self) -> None:
+        """Everybody gets the vector with the best mean from here on."""
+        known = [(loss, slot) for slot, loss in enumerate(self._means()) if math.isfinite(loss)]
+        if known:
+            self._vectors = [self._vectors[min(known)[1]]] * len(self._vectors)
+
+    def _select(self, number: int) -> None:
+        losses = self._means()
         bottom, top = bottom_and_top(losses, self._settings.quantile)
         better = [self._vectors[slot] for slot in top if math.isfinite(losses[slot])]
         for slot in bottom if better else []:
             chosen = better[int(self._rng.integers(len(better)))]
             moved = self._settings.evolution.perturbed(
-                chosen, self._space, report.round, self._rounds, self._rng, _SCOPES
+                chosen,
+                self._space,
+                number,
+                self._rounds,
+                self._rng,
+                _SCOPES,
+                (self.base, self._radius),
             )
             self._vectors[slot] = self._inside(moved)
+            self._losses[slot] = []
 
     def _inside(self, vector: Config) -> Config:
         """Pulled back into the ball around the base."""

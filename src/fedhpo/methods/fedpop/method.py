@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.methods.fedpop.evolution import ResampleBy
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.preset import Preset
@@ -18,7 +20,10 @@ from fedhpo.schedules import FixedLength, Halving
 from fedhpo.schedules.annealing import Annealing
 
 if TYPE_CHECKING:
+    from fedhpo.methods.fedpop.authors_code import FedPopAuthorsCode
+    from fedhpo.methods.fedpop.auto import FedPopAuto
     from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
 
 SCHEDULES = ("fixed", "halving")
 
@@ -35,8 +40,10 @@ class FedPop(Preset):
     `asynchronous` or all at the same round. With `local` (FedPop-L) each slot of a cohort has client
     hyperparameters of its own, no further than `radius` (`eps` by default, `norm` "box" or "euclidean") from
     the config's, and the worst `1/quantile` are replaced in every round. Perturbed values move by at most
-    `eps` of their range, or are drawn anew with probability `resample`;
-    `annealing` ("cosine", "constant", "step") shrinks both.
+    `eps` of their range, or are drawn anew with probability `resample`, each by itself or, with `resample_by`
+    "vector", all of a scope at once; `annealing` ("cosine", "constant", "step") shrinks both. With
+    `shared_cohorts` all trials train at the same clients in the same round, so that losses differ less by
+    chance.
 
     >>> FedPop(population=5).tuner().schedule
     FixedLength(trials=5, side_by_side=5)
@@ -58,8 +65,34 @@ class FedPop(Preset):
     judge: Literal["losses", "evaluation"] = "losses"
     rate: int = 3
     eliminations: int | None = None
+    resample_by: ResampleBy = "coordinate"
+    shared_cohorts: bool = False
 
     name: ClassVar[str] = "fedpop"
+    number: ClassVar[int] = 2
+
+    @staticmethod
+    def authors_code(**settings: Any) -> FedPopAuthorsCode:
+        """FedPop as the authors' public code does it, which is not what their paper says: see
+        `fedhpo.methods.fedpop.authors_code`.
+
+        >>> FedPop.authors_code(population=9).name
+        'fedpop-authors-code'
+        """
+        from fedhpo.methods.fedpop.authors_code import FedPopAuthorsCode
+
+        return FedPopAuthorsCode(**settings)
+
+    @staticmethod
+    def auto(**settings: Any) -> FedPopAuto:
+        """FedPop without knobs: see `fedhpo.methods.fedpop.auto` for its choices.
+
+        >>> FedPop.auto().name
+        'fedpop-auto'
+        """
+        from fedhpo.methods.fedpop.auto import FedPopAuto
+
+        return FedPopAuto(**settings)
 
     def tuner(self) -> Tuner:
         """Random configs under the schedule, with FedPop-L at the clients and FedPop-G between trials."""
@@ -72,11 +105,21 @@ class FedPop(Preset):
             self.discount,
             self.asynchronous,
             self.judge,
+            self.resample_by,
         )
-        return Tuner(self._schedule(), Random(), self._policy(), between if self.exchange else None)
+        exchange = between if self.exchange else None
+        return Tuner(self._schedule(), Random(), self._policy(), exchange, self.shared_cohorts)
 
     def _policy(self) -> ClientPolicy:
-        own = FedPopLocal(self.eps, self.resample, self.annealing, self.radius, self.norm, self.quantile)
+        own = FedPopLocal(
+            self.eps,
+            self.resample,
+            self.annealing,
+            self.radius,
+            self.norm,
+            self.quantile,
+            resample_by=self.resample_by,
+        )
         return own if self.local else Fixed()
 
     def _schedule(self) -> Schedule:
@@ -90,11 +133,32 @@ class FedPop(Preset):
             return FixedLength(None, _ALL)
         return FixedLength(self.population, self.population)
 
+    def run(self, search: Search) -> Trial:
+        """Tune; warns where exchanges come too shortly before trials are dropped."""
+        warn_of_short(self.tuner(), search)
+        return super().run(search)
+
     def rounds(self, search: Search) -> int:
         """The rounds it will spend; settings in the space's scope `policy` are checked too."""
         if self.local:
             FedPopLocal().tuned(search.space.default())
         return super().rounds(search)
+
+
+def warn_of_short(tuner: Tuner, search: Search) -> None:
+    """Warn where an exchange has fewer rounds than its interval before trials are dropped."""
+    schedule, exchange = tuner.schedule, tuner.exchange
+    if exchange is None or not isinstance(schedule, Halving):
+        return
+    _, ends = schedule.planned(search, tuner.sampler)
+    if short := exchange.short(search.rounds, ends[:-1]):
+        places = ", ".join(f"after round {round} ({left} left)" for round, left in short)
+        warnings.warn(
+            f"fedpop: exchanges {places} come less than an interval ({exchange.every(search.rounds)} rounds) "
+            "before trials are dropped, so copies are kept for the weights they were given, whatever their "
+            "configs: use a longer training, a shorter interval, or fewer eliminations",
+            stacklevel=2,
+        )
 
 
 #: More trials than any total pays for: a population trains side by side.

@@ -1,5 +1,8 @@
 """Chen et al. (2025), FedPop: federated population-based hyperparameter tuning, AAAI 2025.
 
+The default scale has small models and many seeds: see `fedhpo.reproduce.fedpop.many`. The others, "cnn" with
+a few seeds, "paper" and "smoke", are the paper's own tables:
+
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
 as the reference) and FedPop with other server optimisers; beyond the paper, one set with few rows at each
 client, and FedPop judged by fresh evaluations. Every cell is a run of its own, so that the whole can be
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
@@ -25,7 +29,7 @@ from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
 
-SCALES = SETS
+SCALES = ("default", *SETS)
 PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "judged")
 BENCHMARKS = tuple(name for name in SETS["paper"] if name not in ("pacs", "figure5"))
 
@@ -78,7 +82,7 @@ def cells(parts: Sequence[str], seeds: int) -> list[Cell]:
             for t in ("none", "fedpop")
         ]
     # One set after the other: each federation is built once.
-    return sorted(found, key=lambda cell: (list(SETS["default"]).index(cell.set), cell.optimiser))
+    return sorted(found, key=lambda cell: (list(SETS["cnn"]).index(cell.set), cell.optimiser))
 
 
 def method(cell: Cell, setting: Setting) -> Method:
@@ -129,6 +133,8 @@ def run(
     from fedhpo.reproduce.fedpop.page import write
 
     check_asked(scale, SCALES, only, PARTS)
+    if scale == "default":
+        return _many(Path(runs), out, only, say)
     sets, folder = SETS[scale], Path(runs) / scale
     asked = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
     todo = [cell for cell in asked if cell.set in sets]
@@ -148,6 +154,22 @@ def run(
         "rows": rows,
     }
     return write(found, None if out is None else Path(out))
+
+
+def _many(
+    runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Small models and many seeds."""
+    from fedhpo.reproduce.fedpop.many import PLAN, SETS, run_all
+    from fedhpo.reproduce.fedpop.many_page import facts, page
+    from fedhpo.reproduce.shared.pages import publish
+    from fedhpo.research.statistics import Plan
+
+    if only:
+        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
+    plan = Plan.load(PLAN)
+    done = run_all(plan, SETS, runs / "default.journal", say)
+    return publish("fedpop", facts(plan, SETS, done), page(plan, SETS, done), out)
 
 
 def _tune(cell: Cell, setting: Setting, folder: Path, federation: Federation) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -
         "figures are to be compared within a column.",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
-    if found["scale"] == "default":
+    if found["scale"] == "cnn":
         parts.append(_CHOSEN_LATER)
     if verdicts:
         parts += ["## Verdicts", _verdicts.table(verdicts)]

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from fedhpo.protocol.federation import Floats
+from fedhpo.research.statistics import holm
 
 
 def signed_rank_p(differences: Sequence[float] | Floats) -> float:
@@ -45,20 +46,6 @@ def sign_p(wins: int, losses: int) -> float:
     from scipy.stats import binomtest
 
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for there being several (Holm, 1979).
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p_values, kind="stable")
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for place, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[i]))
-        corrected[int(i)] = largest
-    return corrected
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,162 @@
+"""The schedule of `FedPop.auto()`: halving to a few finalists, and an exchange among these alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedhpo.core.errors import InputError
+from fedhpo.core.settings import check_settings
+from fedhpo.core.streams import stream
+from fedhpo.protocol.objective import paired_gain
+from fedhpo.schedules.halving import Halving
+from fedhpo.space import Float, Space
+from fedhpo.space.config import Config
+
+if TYPE_CHECKING:
+    from fedhpo.protocol.policy import ClientPolicy
+    from fedhpo.protocol.sampler import Sampler
+    from fedhpo.search.search import Search
+    from fedhpo.search.trial import Trial
+
+_SCOPES = ("client", "server")
+#: Later copies would have no time to show what they are worth.
+_LAST = 0.9
+#: The learning rates that a calmer copy may have less of.
+_RATES = ("client.lr", "server.lr")
+
+
+@dataclass(frozen=True)
+class Finale:
+    """Halving to `finalists` trials, which are of different lineages as nobody was copied before.
+
+    Every `interval` (a share of a full training) the finalists are scored afresh, all at the same clients. If
+    the worst of them is behind the best by more than `clear` standard errors of their paired difference, it
+    goes on as a copy of the best under another config: one learning rate times `calmer`, with probability
+    `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes
+    on as it is: no parent is ever lost. A snapshot of the best score so far (the elite) is kept, and is a
+    candidate in the end.
+    """
+
+    trials: int | None = 27
+    rate: int = 3
+    finalists: int = 3
+    interval: float = 0.1
+    clear: float = 2.0
+    eps: float = 0.03
+    calmer: float = 0.5
+    calming: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        _ = self._halving
+        if not 0 < self.interval <= 1:
+            raise InputError(f"interval must be a share in (0, 1], not {self.interval!r}")
+
+    @property
+    def _halving(self) -> Halving:
+        return Halving(self.trials, self.rate, finalists=self.finalists)
+
+    def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
+        """Rung by rung: train, score, keep the best; in the last rung exchange on the way."""
+        sizes, ends = self._halving.planned(search, sampler)
+        rung = search.start(sizes[0], sampler, policy)
+        for end, survivors in zip(ends[:-1], sizes[1:], strict=True):
+            search.train(rung, end)
+            search.evaluate(rung)
+            kept = search.choose(rung, survivors)
+            search.eliminate([trial for trial in rung if trial not in kept])
+            rung = kept
+        elite: tuple[Trial, float] | None = None
+        for end in self._stops(ends[-2] if len(ends) > 1 else 0, search.rounds):
+            search.train(rung, end)
+            if end == search.rounds:
+                rung = rung if elite is None else [*rung, elite[0]]
+            search.evaluate(rung)
+            if end < search.rounds:
+                elite = self._kept(search, search.rank(rung)[0], elite)
+                if end <= _LAST * search.rounds:
+                    self._exchange(search, rung)
+        search.finish(rung)
+        return search.best(rung)
+
+    def _kept(
+        self, search: Search, best: Trial, elite: tuple[Trial, float] | None
+    ) -> tuple[Trial, float] | None:
+        """A copy of the trial with the best score so far, and that score."""
+        value = best.rank_value
+        if not math.isfinite(value) or (elite is not None and value >= elite[1]):
+            return elite
+        return search.snapshot(best, None if elite is None else elite[0]), value
+
+    def _stops(self, begin: int, rounds: int) -> list[int]:
+        """The rounds at which finalists are scored, at least an interval after the halving has ended."""
+        every = max(1, round(self.interval * rounds))
+        return [*range(begin + every, rounds - every + 1, every), rounds]
+
+    def _exchange(self, search: Search, rung: Sequence[Trial]) -> None:
+        """The worst becomes a copy of the best, where it is clearly behind."""
+        order = search.rank(rung)
+        best, worst = order[0], order[-1]
+        if not math.isfinite(best.rank_value) or not self._behind(search, worst, best):
+            return
+
+        def choose() -> dict[str, Any]:
+            rng = stream(search.seed, "finale", worst.number, len(worst.replacements))
+            return self._child(best.config, search.space, rng).to_dict()
+
+        key = {"trial": worst.number, "source": best.number, "round": best.round}
+        config = Config.from_dict(search.session.decide("exchange", key, choose))
+        told = [None if t.score is None else t.score.value for t in (worst, best)]
+        search.replace(worst, best, config, *told)
+
+    def _behind(self, search: Search, worst: Trial, best: Trial) -> bool:
+        """Whether a trial is behind another beyond doubt, by their paired scores."""
+        if worst.failed or not math.isfinite(worst.rank_value):
+            return True
+        if not (worst.evaluations and best.evaluations):
+            return False
+        gain, error, _ = paired_gain(
+            search.objective, best.evaluations[-1].scores, worst.evaluations[-1].scores
+        )
+        return gain > 0 and gain > self.clear * error  # an error that is not known is never clear
+
+    def _child(self, config: Config, space: Space, rng: np.random.Generator) -> Config:
+        """Another config for a copy: calmer in one learning rate, or a little off in all values."""
+        known = space.hyperparameters
+        tuned = [n for n in _RATES if isinstance(known.get(n), Float) and n in config.flat()]
+        if tuned and rng.random() < self.calming:
+            name = tuned[int(rng.integers(len(tuned)))]
+            return _scaled(config, space, name, self.calmer)
+        return space.perturb(config, self.eps, 0.0, rng, _SCOPES)
+
+    def rounds(self, search: Search, sampler: Sampler) -> int:
+        """What the rungs spend together; refuses privacy, under which clients are not compared one by one."""
+        if search.evaluator.privacy is not None:
+            raise InputError(
+                "privacy: fedpop-auto compares finalists client by client, and such scores are not released: "
+                "use method = 'sha'"
+            )
+        return self._halving.rounds(search, sampler)
+
+    def refuses_more(self, old: int, new: int, rounds: int) -> str:
+        """Why a total cannot be raised: trials that a longer rung would have kept are gone."""
+        return self._halving.refuses_more(old, new, rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings."""
+        return {"name": "finale", **asdict(self)}
+
+
+def _scaled(config: Config, space: Space, name: str, factor: float) -> Config:
+    """The config with one value times a factor, inside its range."""
+    scope, key = name.split(".", 1)
+    hyperparameter = space.hyperparameters[name]
+    assert isinstance(hyperparameter, Float)
+    values = dict(getattr(config, scope))
+    values[key] = hyperparameter.check(max(hyperparameter.low, values[key] * factor))
+    return config.replace(**{scope: values})

@@ -1,0 +1,138 @@
+"""FedPop at a scale that can tell: small models, many paired seeds, and a plan before the first run.
+
+With the same seed all methods have the same first configs, models and cohorts. Each run is a line of a
+journal, so that the whole can be stopped anywhere and goes on. Runs come in stages, those that most claims
+need first, and seed by seed, so that what was done when it is stopped says as much of every set.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedhpo.core.errors import Terminated
+from fedhpo.core.journal import Journal
+from fedhpo.methods import SHA, FedEx, FedPop, Tuner
+from fedhpo.methods.fedpop.lineage import lineages
+from fedhpo.policies import Cooling
+from fedhpo.protocol.method import Method
+from fedhpo.reproduce.fedpop.sets import Setting
+from fedhpo.research.statistics import Plan
+from fedhpo.schedules import Halving
+
+if TYPE_CHECKING:
+    from fedhpo.protocol.federation import Federation
+
+_DIRICHLET = {"kind": "dirichlet", "alpha": 0.5}
+_SMALL: Mapping[str, Any] = {"rows": 60, "components": 48, "shape": {"hidden": 64}}
+#: The sets of the plan; all rows are 48 principal components, and the model has one hidden layer.
+SETS: Mapping[str, Setting] = {
+    "femnist": Setting("femnist", {}, "mlp", 30, 150, **_SMALL),
+    "fashion": Setting("fashion_mnist", {"clients": 100, "partition": _DIRICHLET}, "mlp", 30, 150, **_SMALL),
+    "mnist": Setting("mnist", {"clients": 150}, "mlp", 30, 150, **_SMALL),
+    "femnist-long": Setting("femnist", {}, "mlp", 100, 500, **_SMALL),
+}
+#: Each by its name in the plan, for a number of trials.
+METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
+    "sha-3": lambda trials: SHA(trials, finalists=3),
+    "auto": lambda trials: FedPop.auto(trials=trials),
+    "sha-3-cooling": lambda trials: Tuner(Halving(trials, finalists=3), policy=Cooling()),
+    "sha": lambda trials: SHA(trials, finalists=1),
+    "fedex-auto": lambda trials: FedEx.auto(trials=trials),
+    "fedpop": lambda trials: FedPop(trials, "halving"),
+    "fedpop-authors-code": lambda trials: FedPop.authors_code(population=trials),
+    "sha-authors-code": lambda trials: FedPop.authors_code(population=trials, exchange=False, local="static"),
+    "fedpop-g": lambda trials: FedPop(trials, "halving", local=False),
+    "fedpop-l": lambda trials: FedPop(trials, "halving", exchange=False),
+}
+#: Which methods are run first, second and last, on each set but the long ones, which come after.
+_STAGES = ("sha-3", "auto", "sha-3-cooling", "sha"), ("fedex-auto", "fedpop")
+_LONG = 100
+PLAN = Path(__file__).with_name("plan.toml")
+
+
+@dataclass(frozen=True)
+class Done:
+    """One run; accuracy in points. One in which no trial could be trained counts at chance."""
+
+    method: str
+    set: str
+    seed: int
+    accuracy: float
+    lineages: int
+    diverged: bool = False
+
+
+def todo(plan: Plan, sets: Mapping[str, Setting]) -> list[tuple[int, str, str]]:
+    """Seed, set and method of all runs of the plan, in the order in which they are run."""
+    found = [
+        (seed, set, method) for method in METHODS for set in plan.sets for seed in plan.seeds(method, set)
+    ]
+
+    def stage(method: str) -> int:
+        return next((i for i, some in enumerate(_STAGES) if method in some), len(_STAGES))
+
+    def order(one: tuple[int, str, str]) -> tuple[bool, int, int, int]:
+        seed, set, method = one
+        return sets[set].rounds >= _LONG, stage(method), seed, plan.sets.index(set)
+
+    return sorted(found, key=order)
+
+
+def run_all(
+    plan: Plan,
+    sets: Mapping[str, Setting],
+    path: Path,
+    say: Callable[[str], None],
+    workers: int | None = 0,
+) -> list[Done]:
+    """Run what the journal does not hold; all runs that there are come back."""
+    from fedhpo.federations.simulate import simulate
+
+    about = {"plan": asdict(plan), "sets": {name: sets[name].words for name in plan.sets}}
+    journal = Journal(path, about)
+    found = {(one["seed"], one["set"], one["method"]): Done(**one) for one in journal}
+    federations: dict[str, tuple[Federation, int]] = {}
+    wanted = todo(plan, sets)
+    left = [key for key in wanted if key not in found]
+    try:
+        for place, key in enumerate(left):
+            seed, name, method = key
+            if name not in federations:
+                data = sets[name].load()
+                made = simulate(sets[name].model, data, server="fedavgm", workers=workers)
+                federations[name] = made, data.classes or 1
+            found[key] = _run(*federations[name], sets[name], name, method, seed)
+            journal.add([asdict(found[key])])
+            say(f"{place + 1} of {len(left)}: {name} {method} seed {seed}: {found[key].accuracy:.2f}%")
+    finally:
+        for federation, _ in federations.values():
+            federation.close()
+    return [found[key] for key in wanted if key in found]
+
+
+def _run(federation: Federation, classes: int, setting: Setting, set: str, method: str, seed: int) -> Done:
+    from fedhpo.search.events import TuningError
+    from fedhpo.tuning.tune import tune
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="fedpop: exchanges")  # part of what is judged
+            facts = tune(
+                federation,
+                setting.space(),
+                METHODS[method](setting.trials),
+                rounds=setting.rounds,
+                total=setting.total,
+                cohort=setting.cohort,
+                seed=seed,
+            ).facts
+    except TuningError:
+        return Done(method, set, seed, 100 / classes, 0, diverged=True)
+    if facts["status"] == "stopped":
+        raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
+    accuracy = 100 * float(facts["best"]["test"]["accuracy"])
+    return Done(method, set, seed, accuracy, lineages(facts["trials"]))

@@ -1,0 +1,149 @@
+"""The page of FedPop at many seeds: verdicts, accuracies, collapses and lineages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedhpo.reproduce.fedpop.many import Done
+from fedhpo.reproduce.fedpop.sets import Setting
+from fedhpo.reproduce.shared.tables import markdown
+from fedhpo.research.statistics import Judged, Paired, Plan, Planned
+
+#: Ends so many points below the baseline are collapses.
+DEPTH = 10.0
+_BASELINES = ("sha", "sha-3")
+
+_HOW = (
+    "What is compared, over how many seeds and within which margin stood in a file before the first run "
+    "(`src/fedhpo/reproduce/fedpop/plan.toml`); settings were chosen on other federations and seeds. A run "
+    "with its seed is one pair; brackets are 95% intervals (Student's t), numbers of pairs in parentheses. "
+    "**holds**: the lower bound is above 0; **does not hold**: the upper bound is below 0, both with Holm's "
+    "correction over all claims; **equivalent**: the interval of 90% lies inside the margin; else "
+    "**undecided**. A claim whose runs are not all there is undecided."
+)
+
+
+class Table:
+    """What was run, by method and set."""
+
+    def __init__(self, done: Sequence[Done]) -> None:
+        self._rows: dict[tuple[str, str], dict[int, Done]] = {}
+        for one in done:
+            self._rows.setdefault((one.method, one.set), {})[one.seed] = one
+
+    def values(self, method: str, set: str) -> dict[int, float]:
+        """Accuracies by seed."""
+        return {seed: one.accuracy for seed, one in self._rows.get((method, set), {}).items()}
+
+    def lineages(self, method: str, sets: Sequence[str]) -> list[int]:
+        """How many lineages each run's finalists were of; none of a run that diverged."""
+        rows = [self._rows.get((method, set), {}).values() for set in sets]
+        return [one.lineages for some in rows for one in some if not one.diverged]
+
+    def gaps(self, method: str, other: str, sets: Sequence[str]) -> Paired:
+        """The differences of two methods, set by set and seed by seed."""
+        found: tuple[float, ...] = ()
+        for set in sets:
+            found += Paired.of(self.values(method, set), self.values(other, set)).differences
+        return Paired(found)
+
+
+def page(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> str:
+    """The whole page."""
+    table, judged = Table(done), plan.judge(Table(done).values)
+    most = sum(len(plan.seeds(method, set)) for method in plan.methods for set in plan.sets)
+    parts = [
+        "# FedPop (Chen et al., 2025), small models and many seeds",
+        f"`fedhpo reproduce fedpop`, {len(done)} of {most} planned runs. {_HOW} Endpoint: {plan.endpoint}.",
+        markdown(["set", "run here"], [[name, sets[name].words] for name in plan.sets]),
+        "## Verdicts",
+        _verdicts(plan, judged),
+        "## By set",
+        _by_set(plan, table),
+        "## Accuracy, collapses, lineages",
+        _methods(plan, table),
+    ]
+    lost = [one for one in done if one.diverged]
+    if lost:
+        names = ", ".join(f"{one.method} on {one.set}, seed {one.seed}" for one in lost)
+        parts.append(f"In these runs no trial could be trained; they count at chance: {names}.")
+    parts.append(
+        "The paper's tables with CNNs and an LSTM, over 3 seeds, are on [another page](fedpop-cnn.md)."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _verdicts(plan: Plan, judged: Mapping[str, Judged]) -> str:
+    rows = []
+    for claim in plan.claims:
+        one = judged[claim.name]
+        rows.append(
+            [
+                claim.name,
+                str(one.paired),
+                f"{one.paired.median:+.2f}" if one.paired.count else "–",
+                _margin(claim),
+                str(one.paired.collapses(DEPTH)),
+                f"{one.p_value:.3g}",
+                f"**{one.verdict}**" + _missing(claim, one),
+            ]
+        )
+    columns = ["claim", "mean difference", "median", "margin", "collapses", "p (Holm)", "verdict"]
+    return (
+        markdown(columns, rows)
+        + f"\n\nA collapse ends more than {DEPTH:g} points below; with its exact interval."
+    )
+
+
+def _margin(claim: Planned) -> str:
+    return "–" if claim.margin is None else f"{claim.margin:g}"
+
+
+def _missing(claim: Planned, one: Judged) -> str:
+    wanted = claim.replicates * len(claim.sets)
+    return "" if one.paired.count == wanted else f" ({one.paired.count} of {wanted} pairs)"
+
+
+def _by_set(plan: Plan, table: Table) -> str:
+    rows = [
+        [claim.name, *(str(table.gaps(claim.first, claim.second, [set])) for set in plan.sets)]
+        for claim in plan.claims
+    ]
+    return markdown(["claim", *plan.sets], rows)
+
+
+def _methods(plan: Plan, table: Table) -> str:
+    rows = []
+    for method in plan.methods:
+        cells = [_spread(list(table.values(method, set).values())) for set in plan.sets]
+        below = [str(table.gaps(method, other, plan.sets).collapses(DEPTH)) for other in _BASELINES]
+        counts = table.lineages(method, plan.sets)
+        rows.append([method, *cells, *below, f"{np.mean(counts):.2f}" if counts else "–"])
+    columns = [
+        "method",
+        *(f"{set}: mean (median)" for set in plan.sets),
+        "collapses below SHA",
+        "below SHA with three",
+        "lineages among finalists",
+    ]
+    return markdown(columns, rows)
+
+
+def _spread(values: list[float]) -> str:
+    return f"{np.mean(values):.2f} ({np.median(values):.2f})" if values else "–"
+
+
+def facts(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> dict[str, Any]:
+    """The data beside the page, JSON-able."""
+    judged = plan.judge(Table(done).values)
+    return {
+        "scale": "default",
+        "plan": asdict(plan),
+        "sets": {name: sets[name].words for name in plan.sets},
+        "verdicts": {name: {"verdict": one.verdict, "p_value": one.p_value} for name, one in judged.items()},
+        "rows": [asdict(one) for one in done],
+    }
