@@ -54,6 +54,11 @@ class Data(OpenSection):
         description="share of each client's validation rows that is replaced by draws from everybody's: 0 "
         "leaves clients as they are, 1 makes them alike",
     )
+    part: list[float] | None = Field(
+        None,
+        description="only this part of the set's rows, such as `[0.0, 0.7]`; parts that do not overlap share "
+        "no row, whatever the seeds: so clients and `[proxy.data]` can be kept apart",
+    )
     path: str | None = Field(
         None, description="directory of the data files; the one that FEDHPO_DATA names if left out"
     )

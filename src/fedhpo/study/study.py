@@ -270,6 +270,7 @@ class Study:
                     split=data.split,
                     seed=data.seed,
                     path=data.path,
+                    part=data.part,
                     **data.others,
                 )
             except InputError as error:

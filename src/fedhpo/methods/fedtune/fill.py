@@ -31,15 +31,16 @@ SCORED_ON = ("held-out", "own")
 class Simulation:
     """How a cell is simulated.
 
-    `clients` of the cell train for `rounds`, all of them in each; the model is scored on the proxy set's
-    held-out rows ("held-out"), or on the held-out rows of the classes that each client holds ("own",
-    to compare: the paper's Figure 2c).
+    `clients` of the cell train for `rounds`, all of them in each, or `cohort` of them, drawn anew in each
+    round; the model is scored on the proxy set's held-out rows ("held-out"), or on the held-out rows of the
+    classes that each client holds ("own", to compare: the paper's Figure 2c).
     """
 
     clients: int = 5
     rounds: int = 20
     scored_on: str = "held-out"
     measure: str = "heterogeneity_index"
+    cohort: int | None = None
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -48,6 +49,10 @@ class Simulation:
             raise unknown_name("scored_on", self.scored_on, SCORED_ON)
         for name in ("clients", "rounds"):
             whole_number(name, getattr(self, name))
+        if self.cohort is not None and not 1 <= whole_number("cohort", self.cohort) <= self.clients:
+            raise InputError(
+                f"cohort={self.cohort}; allowed: 1 to {self.clients}, the simulated clients of a cell"
+            )
 
 
 def fill_table(
@@ -108,7 +113,7 @@ def fill_table(
             proxies.groups,
             proxies.scorer,
             simulation.rounds,
-            simulation.clients,
+            simulation.cohort or simulation.clients,
             objective,
             default.server,
             default.model,

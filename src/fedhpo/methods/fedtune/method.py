@@ -44,7 +44,8 @@ class FedTune(Method):
     Either `table`, a file that holds a reference table, or a proxy set (in a study file `[proxy.data]`),
     public data on the server. From it `clients` simulated clients are dealt for each cell (`indices` x
     `quantities`, as `measure` says), and each cell is tuned: the `sampler` ("gp", "random", "grid" with
-    `points` values) suggests client hyperparameters, `length` rounds are simulated, and the model is scored
+    `points` values) suggests client hyperparameters, `length` rounds are simulated (with `cohort`, of so many
+    clients of the cell, drawn anew in each), and the model is scored
     on the share `held_out` of the proxy set ("held-out"), or at the cell's own clients ("own"); at most
     `steps` of these, or until `patience` steps (0: no limit) brought no improvement; `warm_start` tries
     neighbours' best configs first. Then one model is trained: the table goes out with it, and each client
@@ -55,6 +56,7 @@ class FedTune(Method):
     indices: tuple[float, ...] = INDICES
     quantities: tuple[int, ...] = QUANTITIES
     clients: int = 5
+    cohort: int | None = None
     length: int = 20
     steps: int = 30
     patience: int = 5
@@ -87,7 +89,7 @@ class FedTune(Method):
 
     @property
     def _simulation(self) -> Simulation:
-        return Simulation(self.clients, self.length, self.scored_on, self.measure)
+        return Simulation(self.clients, self.length, self.scored_on, self.measure, self.cohort)
 
     @property
     def _cell_tuner(self) -> CellTuner:

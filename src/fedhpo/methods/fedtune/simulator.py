@@ -25,15 +25,34 @@ _SIDE_BY_SIDE = 32
 class Simulated:
     """What a simulation came to: the score on the held-out rows, and on the group's own clients.
 
-    Both are NaN where training diverged.
+    Both are NaN where training diverged. The errors are the standard errors of scoring on so few rows: NaN
+    where the metric is no share of rows.
     """
 
     held_out: float
     own: float
+    held_out_error: float = math.nan
+    own_error: float = math.nan
 
-    def score(self, where: str) -> float:
-        """One of the two, by name."""
-        return self.own if where == "own" else self.held_out
+    def score(self, where: str) -> tuple[float, float]:
+        """One of the two, by name, and its standard error."""
+        return (self.own, self.own_error) if where == "own" else (self.held_out, self.held_out_error)
+
+
+#: Metrics that are a share of the scored rows.
+_SHARES = ("accuracy", "error")
+
+
+def binomial_error(share: float, rows: float) -> float:
+    """The standard error of a share of so many rows; by Laplace's rule, so that it is never 0.
+
+    >>> round(binomial_error(0.8, 500), 4), binomial_error(1.0, 98) > 0
+    (0.0179, True)
+    """
+    if math.isnan(share) or rows < 1:
+        return math.nan
+    likely = (share * rows + 1) / (rows + 2)
+    return math.sqrt(likely * (1 - likely) / rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,5 +119,16 @@ class Simulator:
         clients = [self.scorer, *(self.groups[group] if self.own_scores else ())]
         [scores] = self.federation.evaluate([trial], clients)
         values = self.objective.values(scores)
-        own = values[1:]
-        return Simulated(float(values[0]), float(own.mean()) if len(own) else math.nan)
+        share = self.objective.metric in _SHARES
+        errors = [
+            binomial_error(float(value), int(rows)) if share else math.nan
+            for value, rows in zip(values, scores.size, strict=True)
+        ]
+        own, of_own = values[1:], errors[1:]
+        return Simulated(
+            float(values[0]),
+            float(own.mean()) if len(own) else math.nan,
+            errors[0],
+            # Clients are scored on rows that they share, so that their errors do not cancel out.
+            math.sqrt(sum(error**2 for error in of_own) / len(of_own)) if of_own else math.nan,
+        )

@@ -174,7 +174,7 @@ def _filled(lab: Lab, name: str, measure: str) -> dict[str, Any]:
             model=setting.shape,
         )
         [search] = tune_cells(
-            lambda asked: [one.held_out for one in simulator.simulate(asked)],
+            lambda asked: [one.score("held-out") for one in simulator.simulate(asked)],
             Cells((0.5,), (1,)),
             setting.space,
             tuner,

@@ -56,7 +56,7 @@ class Setting:
         rate, batch = self.own
         return Space(
             client={
-                "lr": Ordinal([round(0.002 * k, 3) for k in range(1, 401)], default=rate),
+                "lr": Ordinal([round(0.002 * k, 3) for k in range(1, 401)], log=True, default=rate),
                 "batch_size": Ordinal([4, 8, 16], default=batch),
                 "epochs": Ordinal(list(self.epochs), default=self.epochs[1]),
             },
