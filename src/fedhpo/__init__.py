@@ -57,6 +57,7 @@ _HOME = {
     "FTS": "fedhpo.methods",
     "FedHyper": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
+    "fill_table": "fedhpo.methods.fedtune",
     "StopTuning": "fedhpo.search.events",
     "tune": "fedhpo.tuning.tune",
     "Study": "fedhpo.study",
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
         Robust,
         Tuner,
     )
-    from fedhpo.methods.fedtune import ReferenceTable
+    from fedhpo.methods.fedtune import ReferenceTable, fill_table
     from fedhpo.methods.preset import Preset
     from fedhpo.privacy.local import LocalPrivacy
     from fedhpo.privacy.privacy import Privacy
@@ -158,6 +159,7 @@ __all__ = [
     "TabularFederation",
     "Tuner",
     "Work",
+    "fill_table",
     "from_arrays",
     "from_clients",
     "from_csv",

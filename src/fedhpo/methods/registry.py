@@ -17,6 +17,7 @@ from fedhpo.methods.fedhyper import FedHyper, HyperGradient
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
+from fedhpo.methods.fedtune.table_policy import TablePolicy
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
 from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
@@ -63,6 +64,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "fedex": FedExPolicy,
     "fedpop": FedPopLocal,
     "fedhyper": HyperGradient,
+    "reference_table": TablePolicy,
 }
 
 methods: Registry[type[Any]] = Registry("method", METHODS)

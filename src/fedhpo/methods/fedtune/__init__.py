@@ -9,6 +9,7 @@ from fedhpo.methods.fedtune.measures import MEASURES, profiled
 from fedhpo.methods.fedtune.proxy import Proxies, ProxySet
 from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.methods.fedtune.simulator import Simulated, Simulator
+from fedhpo.methods.fedtune.table_policy import TablePolicy
 from fedhpo.methods.fedtune.tuner import CellSearch, CellTuner, tune_cells
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Simulated",
     "Simulation",
     "Simulator",
+    "TablePolicy",
     "fill_table",
     "profiled",
     "tune_cells",

@@ -56,7 +56,7 @@ class Simulation:
 
 
 def fill_table(
-    proxy: ProxySet,
+    proxy: ProxySet | FederatedData,
     simulate: Callable[[FederatedData], Federation],
     space: Space,
     *,
@@ -71,14 +71,16 @@ def fill_table(
 ) -> ReferenceTable:
     """A reference table, tuned on simulated clients.
 
-    `simulate` makes the federation of the simulated clients, such as `functools.partial(fedhpo.simulate,
-    "mlp")`. The scope `client` of the space is tuned; the other scopes stay at their defaults. Every cell
-    tries the space's default first. With a `directory` every step is kept there, and the next call goes on.
+    `proxy` is public data on the server: what `fedhpo.load` returns, of which a fifth is kept for scoring, or
+    a `ProxySet` that says otherwise. `simulate` makes the federation of the simulated clients, such as
+    `functools.partial(fedhpo.simulate, "mlp")`. The scope `client` of the space is tuned; the other scopes
+    stay at their defaults. Every cell tries the space's default first. With a `directory` every step is kept
+    there, and the next call goes on.
 
     >>> import functools
     >>> import fedhpo as fh
     >>> table = fill_table(
-    ...     ProxySet.of(fh.load("digits")),
+    ...     fh.load("digits"),
     ...     functools.partial(fh.simulate, "linear", workers=0),
     ...     fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)}),
     ...     cells=Cells((0.2, 0.8), (50,)),
@@ -89,6 +91,7 @@ def fill_table(
     (6, [True, True])
     """
     cells, simulation, tuner = cells or Cells(), simulation or Simulation(), tuner or CellTuner()
+    proxy = proxy if isinstance(proxy, ProxySet) else ProxySet.of(proxy, seed=seed)
     objective = objective or default_objective(proxy)
     tuned = client_space(space)
     proxies = proxy.federation(cells, simulation.clients, simulation.measure, seed)

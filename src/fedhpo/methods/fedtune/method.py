@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from fedhpo.methods.fedtune.fill import Simulation, client_space, fill_table
 from fedhpo.methods.fedtune.policy import LookUp
 from fedhpo.methods.fedtune.proxy import ProxySet
 from fedhpo.methods.fedtune.reference_table import LOOK_UPS, ReferenceTable
+from fedhpo.methods.fedtune.table_policy import check_covers
 from fedhpo.methods.fedtune.tuner import CellTuner
 from fedhpo.policies import Fixed
 from fedhpo.protocol.federation import Federation
@@ -35,6 +37,9 @@ from fedhpo.space.config import Config
 if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
+
+
+_NEEDS_PROXY = "needs proxy data ([proxy.data] in a study file; proxy= and simulate=)"
 
 
 @dataclass(frozen=True)
@@ -107,10 +112,7 @@ class FedTune(Method):
         if self.table is not None:
             self._loaded(search.space)
         elif self.proxy is None or self.simulate is None:
-            raise InputError(
-                "fedtune needs proxy data ([proxy.data] in a study file; proxy= and simulate=), or a table "
-                "(table = 'FILE')"
-            )
+            raise InputError(f"fedtune {_NEEDS_PROXY}, or a table (table = 'FILE')")
         return FixedLength(1).rounds(search, _Once(None))
 
     def run(self, search: Search) -> Trial:
@@ -138,34 +140,39 @@ class FedTune(Method):
         """The table of the file, or one that is filled now; it is kept beside the run's record."""
         if self.table is not None:
             return self._loaded(search.space)
-        assert self.proxy is not None
-        assert self.simulate is not None
         directory = search.session.directory
-        table = fill_table(
-            ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, search.seed),
+        table = self.fill(search.space, search.seed, directory / "cells", lambda: search.tell("table"))
+        table.save(directory / "table.json")
+        return table
+
+    def fill(
+        self,
+        space: Space,
+        seed: int = 0,
+        directory: str | Path | None = None,
+        after_step: Callable[[], Any] = lambda: None,
+    ) -> ReferenceTable:
+        """The table alone, filled from the proxy set; see `fedhpo.fill_table`."""
+        if self.proxy is None or self.simulate is None:
+            raise InputError(f"fedtune {_NEEDS_PROXY}")
+        return fill_table(
+            ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, seed),
             self.simulate,
-            search.space,
+            space,
             cells=self._cells,
             simulation=self._simulation,
             tuner=self._cell_tuner,
             look_up=self.look_up,
-            seed=search.seed,
-            directory=directory / "cells",
-            after_step=lambda: search.tell("table"),
+            seed=seed,
+            directory=directory,
+            after_step=after_step,
         )
-        table.save(directory / "table.json")
-        return table
 
     def _loaded(self, space: Space) -> ReferenceTable:
         """The table of the file; its client hyperparameters are those of the space."""
         assert self.table is not None
         table = ReferenceTable.load(self.table)
-        known, given = set(client_space(space).scope("client")), set(table.space.scope("client"))
-        if known != given:
-            raise InputError(
-                f"{self.table}: the table is for the client hyperparameters {', '.join(sorted(given))}; the "
-                f"space has {', '.join(sorted(known))}"
-            )
+        check_covers(table, client_space(space), self.table)
         return replace(table, look_up=self.look_up)
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:

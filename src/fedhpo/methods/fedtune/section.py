@@ -1,13 +1,16 @@
-"""FedTune's reference table: a heat map for each client hyperparameter, and one of the scores."""
+"""FedTune's reference table on a page: a heat map for each client hyperparameter, and one of the scores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fedhpo.methods.fedtune.heat_map import heat_maps
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, text
 from fedhpo.pages.numbers import whole
+from fedhpo.pages.page import frame
 
 if TYPE_CHECKING:
     from fedhpo.report.view import RunView
@@ -18,15 +21,28 @@ def table(view: RunView) -> Section | None:
     found: Mapping[str, Any] | None = view.result.get("table")
     if found is None:
         return None
-    from fedhpo.methods.fedtune import ReferenceTable
-    from fedhpo.methods.fedtune.heat_map import heat_maps
-
     shown = ReferenceTable.from_dict(found)
-    figures = "".join(drawn(one, f"table-{i}") for i, one in enumerate(heat_maps(shown).values()))
-    words = (
-        f"Each client looked itself up by {shown.measure.replace('_', ' ')} and quantity ({shown.look_up}); "
-    )
-    words += "what it found is not known here."
-    if "steps" in shown.facts:
-        words += f" Filled in {whole(shown.facts['steps'])} simulations on {shown.facts['data']}."
-    return Section("Reference table", f"<div class=small>{figures}</div><p class=note>{text(words)}</p>")
+    words = f"Each client looked itself up {_how(shown)}; what it found is not known here."
+    return Section("Reference table", f"{_maps(shown)}<p class=note>{text(words + _cost(shown))}</p>")
+
+
+def page(table: ReferenceTable, name: str) -> str:
+    """A page of its own, for a table that was made outside a run."""
+    words = f"Each client looks itself up {_how(table)}.{_cost(table)}"
+    body = f"{_maps(table)}<p class=note>{text(words)}</p>"
+    return frame(name, "reference table of client hyperparameters", [Section("Reference table", body)])
+
+
+def _maps(table: ReferenceTable) -> str:
+    figures = "".join(drawn(one, f"table-{i}") for i, one in enumerate(heat_maps(table).values()))
+    return f"<div class=small>{figures}</div>"
+
+
+def _how(table: ReferenceTable) -> str:
+    return f"by {table.measure.replace('_', ' ')} and quantity ({table.look_up})"
+
+
+def _cost(table: ReferenceTable) -> str:
+    if "steps" not in table.facts:
+        return ""
+    return f" Filled in {whole(table.facts['steps'])} simulations on {table.facts['data']}."

@@ -14,11 +14,14 @@ from typing import Any
 
 from fedhpo.core.streams import derive, stream
 from fedhpo.protocol.failures import Failures, warn_of
-from fedhpo.protocol.federation import Federation, Work
+from fedhpo.protocol.federation import ClientSide, Federation, Work
 from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config
 
 _SIDE_BY_SIDE = 32
+
+#: What the clients of a group get: a config for all, or a rule that each resolves itself.
+Asked = Config | ClientSide
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,14 @@ class Simulator:
         """Local trainings of one simulation of the largest group, the paper's tuning iterations."""
         return self.rounds * min(self.cohort, max(map(len, self.groups)))
 
-    def simulate(self, asked: Sequence[tuple[int, Config]]) -> list[Simulated]:
-        """Scores of (group, config) pairs, in their order."""
+    def simulate(self, asked: Sequence[tuple[int, Asked]]) -> list[Simulated]:
+        """Scores of (group, config) pairs, in their order; in place of a config a rule may stand."""
         found: list[Simulated] = []
         for begin in range(0, len(asked), _SIDE_BY_SIDE):
             found += self._side_by_side(asked[begin : begin + _SIDE_BY_SIDE])
         return found
 
-    def _side_by_side(self, asked: Sequence[tuple[int, Config]]) -> list[Simulated]:
+    def _side_by_side(self, asked: Sequence[tuple[int, Asked]]) -> list[Simulated]:
         federation = self.federation
         going = set(range(len(asked)))
         for trial, (group, _) in enumerate(asked):
@@ -108,12 +111,13 @@ class Simulator:
             for trial in list(federation.trials):
                 federation.stop(trial)
 
-    def _work(self, trial: int, group: int, config: Config, number: int) -> Work:
+    def _work(self, trial: int, group: int, config: Asked, number: int) -> Work:
         members = list(self.groups[group])
         if len(members) > self.cohort:
             rng = stream(self.seed, "cohort", group, number)
             members = [int(c) for c in rng.choice(members, self.cohort, replace=False)]
-        return Work(trial, members, config.client, dict(self.server or {}), scores=())
+        client = config.client if isinstance(config, Config) else config
+        return Work(trial, members, client, dict(self.server or {}), scores=())
 
     def _scored(self, trial: int, group: int) -> Simulated:
         clients = [self.scorer, *(self.groups[group] if self.own_scores else ())]

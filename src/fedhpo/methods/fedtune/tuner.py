@@ -78,12 +78,14 @@ class CellSearch:
     cell: int
     configs: list[Config] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
     chosen: int | None = None
 
-    def add(self, config: Config, score: float) -> None:
+    def add(self, config: Config, score: float, error: float = math.nan) -> None:
         """A config was tried."""
         self.configs.append(config)
         self.scores.append(score)
+        self.errors.append(error)
 
     def ranks(self, objective: Objective) -> list[float]:
         """The scores as numbers of which less is better; infinite where training diverged."""
@@ -115,11 +117,13 @@ def tune_cells(
     journal: Journal | None = None,
     pools: Sequence[Sequence[Config]] | None = None,
     first: Sequence[Config] = (),
+    known: Sequence[tuple[Config, float, float]] = (),
     after_step: Callable[[], Any] = lambda: None,
 ) -> list[CellSearch]:
     """Search each cell; all that are still searched take a step together.
 
-    `first` are configs that every cell tries before anything else. With `pools`, one list of configs for each
+    `first` are configs that every cell tries before anything else. `known` are configs that were tried
+    before, with score and standard error: they count as steps. With `pools`, one list of configs for each
     cell, only those are tried. `after_step` is called when the steps of all cells are in the journal.
     """
     tuner, objective = tuner or CellTuner(), objective or Objective()
@@ -136,10 +140,14 @@ def tune_cells(
         )
         for cell in range(len(cells))
     ]
+    for config, score, error in known:
+        for asker, search in zip(askers, searches, strict=True):
+            asker.add(config, score, standard_error=error)
+            search.add(config, score, error)
     for line in journal:
         config, score, error = Config.from_dict(line["config"]), _read(line["score"]), _read(line["error"])
         askers[line["cell"]].add(config, score, standard_error=error)
-        searches[line["cell"]].add(config, score)
+        searches[line["cell"]].add(config, score, error)
     for wave in (0, 1) if tuner.warm_start else (None,):
         live = [s for s in searches if wave is None or cells.colour(s.cell) == wave]
         while live := [s for s in live if not tuner.stops(s.ranks(objective))]:
@@ -155,7 +163,7 @@ def tune_cells(
             lines = []
             for (search, config), (score, error) in zip(asked, found, strict=True):
                 askers[search.cell].tell(config, float(score), standard_error=float(error))
-                search.add(config, float(score))
+                search.add(config, float(score), float(error))
                 kept = {"score": _kept(score), "error": _kept(error)}
                 lines.append({"cell": search.cell, "config": config.to_dict(), **kept})
             journal.add(lines)
