@@ -106,6 +106,9 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
     )
+    reproduce.add_argument(
+        "--kept", action="store_true", help="for fedtune: the page of the worlds that are done, run nothing"
+    )
     reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
     reproduce.add_argument("--quiet", action="store_true", help="no progress")
 

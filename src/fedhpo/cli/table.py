@@ -66,6 +66,7 @@ def _fedtune(options: argparse.Namespace) -> int:
 
 def _of_profiles(table: ReferenceTable, facts: dict[str, Any]) -> str:
     """The cells, and what filling them took."""
+    from fedhpo.methods.fedtune.section import comparison
     from fedhpo.pages.numbers import number, whole
     from fedhpo.tuning.result import Table
 
@@ -81,7 +82,8 @@ def _of_profiles(table: ReferenceTable, facts: dict[str, Any]) -> str:
     ]
     cost = f"{whole(facts['steps'])} simulations on {facts['data']}, "
     cost += f"{whole(facts['iterations'])} local trainings"
-    return f"{Table(rows)}\n{cost}\n{facts['table']}; shown in {facts['page']}"
+    where = f"{facts['table']}; shown in {facts['page']}"
+    return "\n".join([str(Table(rows)), *comparison(facts), cost, where])
 
 
 class _Steps:

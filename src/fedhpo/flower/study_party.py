@@ -55,6 +55,11 @@ class StudyParty:
         looks_up = isinstance(method, FedTune) or isinstance(getattr(method, "policy", None), TablePolicy)
         return self._tells and (self._study.aggregation(default=SAFE).by_size or not looks_up)
 
+    @property
+    def hold_replies(self) -> float:
+        """Seconds after which a reply to a training leaves."""
+        return self._study.file.flower.hold_replies
+
     @cached_property
     def _rows(self) -> NodeRows:
         load = self._study.load_data

@@ -111,6 +111,12 @@ class Study:
         _ = self.method, self.objective, self.evaluator, self.proxy_study
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
+        flower = self.file.flower
+        if flower.hold_replies >= flower.deadline:
+            raise InputError(
+                f"flower.hold_replies = {flower.hold_replies:g}: must be less than flower.deadline "
+                f"({flower.deadline:g}), after which a reply is too late"
+            )
         budget = self.file.budget
         if budget.total is not None and budget.total < budget.rounds:
             raise InputError(

@@ -62,9 +62,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_command_writes_table_and_heat_map(here, capsys):
-    assert (
-        main(["table", "fedtune", "fills.toml", "--workers", "0", "--quiet"]) == 0
-    )
+    assert main(["table", "fedtune", "fills.toml", "--workers", "0", "--quiet"]) == 0
     shown = capsys.readouterr().out
     assert "8 simulations on digits, 32 local trainings" in shown
     table = ReferenceTable.load("table.json")
@@ -153,9 +151,7 @@ def test_what_the_table_cannot_do_is_refused(here):
         study.tune(workers=0)
     rates(0.3, 0.2).save("table.json")
     tables = {**study.given, "space": {"client": {"lr": {"low": 0.01, "high": 1.0}, "momentum": 0.5}}}
-    with pytest.raises(
-        InputError, match="for the client hyperparameters lr; the space has lr, momentum"
-    ):
+    with pytest.raises(InputError, match="for the client hyperparameters lr; the space has lr, momentum"):
         Study.from_dict(tables).tune(workers=0)
     with pytest.raises(InputError, match=r"method\.policy\.look_up"):
         Study.from_dict(

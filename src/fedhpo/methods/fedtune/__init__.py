@@ -1,11 +1,13 @@
-"""FedTune: a reference table of client hyperparameters from proxy data, looked up privately by each client.
+"""FedTune: a reference table of client hyperparameters from proxy data, in which each client looks itself up.
 
 Paper: "Demystifying hyperparameter optimization in federated learning", under review at ICLR 2022.
 """
 
+from fedhpo.methods.fedtune.ask_profiles import ProfileQuery
 from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.methods.fedtune.fill import Simulation, fill_table
 from fedhpo.methods.fedtune.measures import MEASURES, profiled
+from fedhpo.methods.fedtune.profiles import Profiles
 from fedhpo.methods.fedtune.proxy import Proxies, ProxySet
 from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.methods.fedtune.simulator import Simulated, Simulator
@@ -17,6 +19,8 @@ __all__ = [
     "CellSearch",
     "CellTuner",
     "Cells",
+    "ProfileQuery",
+    "Profiles",
     "Proxies",
     "ProxySet",
     "ReferenceTable",

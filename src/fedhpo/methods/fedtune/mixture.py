@@ -20,21 +20,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedhpo.core.canonical import canonical
+from fedhpo.core.digests import digest
 from fedhpo.core.journal import Journal
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.methods.fedtune.cells import Cells
-from fedhpo.methods.fedtune.proxy import Proxies, ProxySet
 from fedhpo.methods.fedtune.reference_table import ReferenceTable
 from fedhpo.methods.fedtune.shapes import Tables
 from fedhpo.methods.fedtune.simulator import Simulated, Simulator
 from fedhpo.methods.fedtune.tuner import CellSearch, CellTuner, tune_cells
 from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config
+
+#: A score and its standard error.
+Scored = tuple[float, float]
 
 _ONE_CELL = Cells((0.5,), (1,))
 #: A rate is stable where one config for all reaches this share of the best score.
@@ -48,7 +51,7 @@ class Budget:
 
     `steps` candidates, each simulated on `deals` deals of `clients` clients, `cohort` of them in each of
     `rounds` rounds; the `finalists` of each search again on `deals` fresh ones, and the last two on
-    `guard_deals`.
+    `guard_deals`. So many candidates are simulated `side_by_side`, on all cores.
     """
 
     steps: int = 30
@@ -58,6 +61,7 @@ class Budget:
     rounds: int = 20
     finalists: int = 3
     guard_deals: int = 4
+    side_by_side: int = 4
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -101,7 +105,7 @@ class Mixture:
         for line in self._journal:
             self._take(line)
 
-    def scores(self, tables: Sequence[ReferenceTable], deals: Sequence[int]) -> list[list[tuple[float, float]]]:
+    def scores(self, tables: Sequence[ReferenceTable], deals: Sequence[int]) -> list[list[Scored]]:
         """Score and standard error of each table on each of these deals."""
         keys = [(_key(table), deal) for table in tables for deal in deals]
         rules = {_key(table): table for table in tables}
@@ -138,7 +142,7 @@ class Mixture:
         """
         deals = range(self.budget.deals)
 
-        def scorer(asked: Sequence[tuple[int, Config]]) -> list[tuple[float, float]]:
+        def scorer(asked: Sequence[tuple[int, Config]]) -> list[Scored]:
             found = self.scores([tables.table(config) for _, config in asked], deals)
             return [pooled(one) for one in found]
 
@@ -146,12 +150,15 @@ class Mixture:
         if before is not None:
             half = range(self.budget.steps // 2)
             rows = zip(before.configs, before.scores, before.errors, strict=True)
-            known = [(tables.lifted(config), score, error) for _, (config, score, error) in zip(half, rows)]
+            known = [
+                (tables.lifted(config), score, error)
+                for _, (config, score, error) in zip(half, rows, strict=False)
+            ]
         [search] = tune_cells(
             scorer,
             _ONE_CELL,
             tables.searched,
-            CellTuner("gp", self.budget.steps, None),
+            CellTuner("gp", self.budget.steps, None, side_by_side=self.budget.side_by_side),
             objective=self.objective,
             seed=seed,
             first=[tables.searched.default(), *first],
@@ -170,8 +177,8 @@ class Mixture:
         )
         sign = -1.0 if self.objective.maximise else 1.0
         worth = [sign * pooled(one)[0] for one in found]
-        best = min(range(len(places)), key=lambda place: math.inf if math.isnan(worth[place]) else worth[place])
-        return search.configs[places[best]]
+        worth = [math.inf if math.isnan(value) else value for value in worth]
+        return search.configs[places[int(np.argmin(worth))]]
 
     def capped(self, chosen: Chosen, constant: Tables) -> Chosen:
         """The table with its highest rate lowered until one config for all at that rate is stable."""
@@ -217,14 +224,7 @@ class Mixture:
         }
 
 
-def opened(
-    proxy: ProxySet, tables: Tables, budget: Budget, seed: int
-) -> Proxies:
-    """The simulated clients of all deals."""
-    return proxy.mixture(tables.profiles, budget.clients, budget.groups, tables.measure, seed)
-
-
-def pooled(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def pooled(scores: Sequence[Scored]) -> Scored:
     """The mean over deals, NaN if one diverged, and its standard error.
 
     >>> pooled([(0.5, 0.03), (0.7, 0.04)])
@@ -234,9 +234,7 @@ def pooled(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(values.mean()), float(np.sqrt((errors**2).sum()) / len(errors))
 
 
-def difference(
-    ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]], maximise: bool
-) -> tuple[float, float]:
+def difference(ours: Sequence[Scored], theirs: Sequence[Scored], maximise: bool) -> tuple[float, float]:
     """How much better the first is, deal by deal, and the standard error; a deal that diverged scores 0.
 
     >>> mean, error = difference([(0.6, 0.0), (0.8, 0.0)], [(0.5, 0.0), (0.6, 0.0)], maximise=True)
@@ -251,9 +249,7 @@ def difference(
 
 
 def _key(table: ReferenceTable) -> str:
-    from fedhpo.core.canonical import canonical
-    from fedhpo.core.digests import digest
-
+    """What tells tables apart: what clients get."""
     return digest(canonical(table.for_clients().to_dict())).hex()[:24]
 
 
@@ -263,8 +259,3 @@ def _kept(value: float) -> float | None:
 
 def _rounded(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
-
-
-def journal_at(directory: str | Path | None, about: dict[str, Any]) -> Journal:
-    """Where simulations are kept."""
-    return Journal(None if directory is None else Path(directory) / "mixture.jsonl", about)

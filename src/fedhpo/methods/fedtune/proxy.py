@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.methods.fedtune.dealing import deal
 from fedhpo.methods.fedtune.measures import check_measure, profiled
 from fedhpo.methods.fedtune.profiles import Profiles
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
+from fedhpo.protocol.federation import ClientSide
 
 #: Targets of regression are cut into so many classes of equal size.
 _BINS = 10
@@ -86,13 +89,17 @@ class ProxySet:
         groups = [list(range(c * clients, (c + 1) * clients)) for c in range(len(cells))]
         return self._simulated(lists, groups, measure)
 
-
     def mixture(
-        self, profiles: Profiles, clients: int, deals: int, measure: str = "heterogeneity_index", seed: int = 0
+        self,
+        profiles: Profiles,
+        clients: int,
+        deals: int,
+        measure: str = "heterogeneity_index",
+        seed: int = 0,
     ) -> Proxies:
-        """Whole federations of `clients` simulated clients with these profiles, each a fresh deal: a group each.
+        """Whole federations of `clients` simulated clients with these profiles; each is a fresh deal.
 
-        And one client that only scores. `attained` is by deal.
+        A group is the clients of a deal. One more client only scores.
         """
         check_measure(measure)
         codes, counts = self.labels[self.dealt], profiles.counts(clients)
@@ -120,7 +127,8 @@ class ProxySet:
         )
         found = [profiled(measure, self.data.y[rows], self.data.classes, self.edges) for rows in lists]
         attained = np.array([np.mean([found[client][0] for client in group]) for group in groups])
-        return Proxies(data.validate(), groups, len(lists), attained, np.array([len(rows) for rows in lists]))
+        sizes = np.array([len(rows) for rows in lists])
+        return Proxies(data.validate(), groups, len(lists), attained, sizes, found)
 
 
 def _dealt(
@@ -136,8 +144,9 @@ def _dealt(
 class Proxies:
     """Simulated clients.
 
-    `groups` are the clients of each cell, or of each deal of a mixture, `scorer` is the client that holds the held-out rows and trains
-    nothing, `attained` the mean index that the clients of each group really have, `sizes` their quantities.
+    `groups` are the clients of each cell, or of each deal of a mixture, `scorer` is the client that holds the
+    held-out rows and trains nothing, `attained` the mean index that the clients of each group really have,
+    `sizes` and `profiles` are those of each client.
     """
 
     data: FederatedData
@@ -145,6 +154,13 @@ class Proxies:
     scorer: int
     attained: Floats
     sizes: Integers
+    profiles: Sequence[tuple[float, int]] = ()
+
+    def resolve(self, rule: ClientSide, client: int) -> Mapping[str, Any]:
+        """What a rule has for one of them."""
+        if isinstance(rule, ReferenceTable):
+            return rule.config_for(*self.profiles[client])
+        return rule.resolve(self.data.y[self.data.train.rows(client)], self.data.classes)
 
 
 def _edges(targets: Floats) -> Floats:

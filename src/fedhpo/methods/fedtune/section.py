@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.methods.fedtune.heat_map import heat_maps
@@ -45,4 +45,38 @@ def _how(table: ReferenceTable) -> str:
 def _cost(table: ReferenceTable) -> str:
     if "steps" not in table.facts:
         return ""
-    return f" Filled in {whole(table.facts['steps'])} simulations on {table.facts['data']}."
+    words = f" Filled in {whole(table.facts['steps'])} simulations on {table.facts['data']}."
+    return " ".join([words, *comparison(table.facts)])
+
+
+#: How a table says which federation it was made for.
+_SOURCES = {
+    "uniform": "as many clients in each cell, as nothing else was known",
+    "given": "the shares of the cells that were given",
+    "asked": "the shares of the cells that the clients told, with noise",
+}
+_COMPARED = ("table", "global", "own")
+
+
+def comparison(facts: Mapping[str, Any]) -> list[str]:
+    """Sentences: the table against one config for all and against the user's own; what it was made for."""
+    found = facts.get("compared")
+    if found is None:
+        return []
+    scores = {name: "diverged" if found[name] is None else f"{found[name]:.3f}" for name in _COMPARED}
+    ahead = [_gap(found[key]) for key in ("over_global", "over_own")]
+    first = (
+        f"On {found['deals']} fresh deals of {facts['clients']} simulated clients: {facts['metric']} "
+        f"{scores['table']}; one config for all, tuned with the same budget, {scores['global']} (the table "
+        f"is ahead by {ahead[0]}); your own config {scores['own']} (by {ahead[1]})."
+    )
+    second = "" if found["kept"] else "Not by its standard error: all cells have the one config for all."
+    third = f"Made for {_SOURCES[facts['made_for']['source']]}."
+    return [one for one in (first, second, third) if one]
+
+
+def _gap(pair: Sequence[float | None]) -> str:
+    value, error = pair
+    if value is None:
+        return "what cannot be told"
+    return f"{value:+.3f}" + ("" if error is None else f" ± {error:.3f}")

@@ -8,7 +8,7 @@ function of the config, and configs are compared on equal terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +76,9 @@ class Simulator:
     model: Mapping[str, Any] | None = None
     seed: int = 0
     own_scores: bool = False
+    #: Resolves a rule for one of the simulated clients, which are the server's own. Without it clients
+    #: resolve rules themselves, one by one; with it equal trainings can be stacked.
+    resolve: Callable[[ClientSide, int], Mapping[str, Any]] | None = None
     failures: Failures = field(default_factory=lambda: Failures(warn_of), compare=False)
 
     @property
@@ -116,7 +119,11 @@ class Simulator:
         if len(members) > self.cohort:
             rng = stream(self.seed, "cohort", group, number)
             members = [int(c) for c in rng.choice(members, self.cohort, replace=False)]
-        client = config.client if isinstance(config, Config) else config
+        client: Any = config
+        if isinstance(config, Config):
+            client = config.client
+        elif self.resolve is not None:
+            client = [self.resolve(config, member) for member in members]
         return Work(trial, members, client, dict(self.server or {}), scores=())
 
     def _scored(self, trial: int, group: int) -> Simulated:

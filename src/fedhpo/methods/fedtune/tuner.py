@@ -34,8 +34,9 @@ class CellTuner:
     `sampler` is "gp" (Gaussian process with expected improvement), "random" or "grid" (`points` values of
     each continuous hyperparameter). A cell stops after `patience` steps without improvement (None: never),
     and after `steps` at most. With `warm_start` every second cell, as on a chessboard, waits for its
-    neighbours and tries their best configs first. Scores are noisy: with "gp" a cell's best config is the one
-    with the best posterior mean, not the one with the luckiest score.
+    neighbours and tries their best configs first. Each cell tries `side_by_side` configs at a time. Scores
+    are noisy: with "gp" a cell's best config is the one with the best posterior mean, not the one with the
+    luckiest score.
     """
 
     sampler: str = "gp"
@@ -43,12 +44,13 @@ class CellTuner:
     patience: int | None = 5
     points: int = 5
     warm_start: bool = False
+    side_by_side: int = 1
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.sampler not in SAMPLERS:
             raise unknown_name("sampler", self.sampler, SAMPLERS)
-        for name in ("steps", "points"):
+        for name in ("steps", "points", "side_by_side"):
             whole_number(name, getattr(self, name))
         if self.patience is not None:
             whole_number("patience", self.patience)
@@ -154,9 +156,10 @@ def tune_cells(
             asked = []
             for search in live:
                 beside = _best_beside(search, searches, cells, objective) if wave else []
-                suggested = askers[search.cell].ask(prefer=[*first, *beside])
-                if suggested is not None:
-                    asked.append((search, suggested))
+                for _ in range(min(tuner.side_by_side, tuner.steps - len(search.configs))):
+                    suggested = askers[search.cell].ask(prefer=[*first, *beside])
+                    if suggested is not None:
+                        asked.append((search, suggested))
             if not asked:
                 break
             found = scorer([(search.cell, config) for search, config in asked])
@@ -168,7 +171,7 @@ def tune_cells(
                 lines.append({"cell": search.cell, "config": config.to_dict(), **kept})
             journal.add(lines)
             after_step()
-            live = [search for search, _ in asked]
+            live = list({search.cell: search for search, _ in asked}.values())
         for search in searches if wave is None else [s for s in searches if cells.colour(s.cell) == wave]:
             search.chosen = askers[search.cell].recommended()
     return searches
