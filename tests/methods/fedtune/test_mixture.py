@@ -122,7 +122,7 @@ def test_who_is_killed_goes_on(tmp_path):
 SMALL = {"indices": (0.2, 0.8), "quantities": (20, 60), "clients": 8, "cohort": 3, "length": 3, "steps": 8}
 
 
-def tune(run, callbacks=(), **more):
+def tune(run, callbacks=(), evaluation=None, **more):
     method = fh.FedTune(
         **{**SMALL, **more},
         scored_on="mixture",
@@ -131,9 +131,10 @@ def tune(run, callbacks=(), **more):
     )
     space = fh.Space(client={"lr": fh.Float(0.01, 2.0, log=True), "epochs": fh.Int(1, 3), "batch_size": 8})
     data = fh.load("digits", clients=8, part=(0.0, 0.6), partition={"kind": "dirichlet", "alpha": 0.3})
-    with fh.simulate("linear", data, workers=0) as federation:
+    with fh.simulate("linear", data, weighting="uniform", workers=0) as federation:
+        budget = {"rounds": 3, "total": 3, "cohort": 3, "seed": 1}
         return fh.tune(
-            federation, space, method, run=run, callbacks=callbacks, rounds=3, total=3, cohort=3, seed=1
+            federation, space, method, run=run, callbacks=callbacks, evaluation=evaluation, **budget
         )
 
 
@@ -166,6 +167,12 @@ def test_asked_clients_tell_their_cells_with_noise_and_epsilon_is_charged(tmp_pa
     assert result.facts["profiles"]["clients"] == 8
     assert sum(result.facts["profiles"]["counts"]) == 8
     assert result.facts["table"]["facts"]["made_for"]["source"] == "asked"
+
+
+def test_profiles_are_not_asked_beside_private_scores(tmp_path):
+    evaluation = fh.Evaluator(privacy=fh.Privacy(epsilon=2.0))
+    with pytest.raises(InputError, match="'asked' spends epsilon of its own"):
+        tune(tmp_path / "run", profiles="asked", evaluation=evaluation)
 
 
 def test_weights_and_fednova_make_tables_too(tmp_path):

@@ -25,7 +25,7 @@ def test_what_is_tested_public_and_private_are_apart_and_drawn_anew():
         assert (len(parts[0]), len(parts[1])) == (200, 700)
     assert set(first._rows[0].tolist()) != set(second._rows[0].tolist())
     data = first.clients
-    assert data.train.sizes.tolist() == [20, 20, 20, 20, 40, 40, 40, 40, 0]
+    assert sorted(data.train.sizes) == [0] + [20] * 4 + [40] * 4
     assert data.test.sizes.tolist() == [0] * 8 + [200]
     assert data.x.shape[1] == 16
     # Components are those of the public rows: there they have mean 0, and no two go together.

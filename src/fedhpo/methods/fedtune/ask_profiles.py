@@ -101,7 +101,7 @@ def corrected(told: Integers, epsilon: float) -> Floats:
     """Shares of the cells from how many clients told each.
 
     >>> corrected(np.array([60, 20, 20, 20]), math.log(3)).round(2).tolist()
-    [0.84, 0.05, 0.05, 0.05]
+    [0.95, 0.02, 0.02, 0.02]
     >>> corrected(np.array([3, 2, 2, 1]), math.log(3)).round(2).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
@@ -125,7 +125,8 @@ def ask_profiles(
     """Ask every training client, and charge epsilon for it."""
     session = search.session
     told = {"mechanism": "randomised response at the client", "cells": len(cells), "epsilon": epsilon}
-    session.decide("profiles", told, lambda: told, epsilon=epsilon)
+    if session.decide("profiles", told, lambda: told, epsilon=epsilon, planned=None) is None:
+        return Profiles.uniform(cells)  # nobody is asked while a method is planned
     query = ProfileQuery(
         cells.indices, cells.quantities, epsilon, measure, edges, seed=derive(search.seed, "profiles")
     )

@@ -148,6 +148,11 @@ class FedTune(Method):
     def rounds(self, search: Search) -> int:
         """One training; what cannot be is refused here."""
         client_space(search.space)
+        if self._asks and search.evaluator.privacy is not None:
+            raise InputError(
+                "profiles = 'asked' spends epsilon of its own, and scores are to take all of evaluation's: "
+                "give shares, or leave it out"
+            )
         if self.table is not None:
             self._loaded(search.space)
         elif self.proxy is None or self.simulate is None:
