@@ -11,7 +11,9 @@ from flwr.clientapp import ClientApp
 import fedhpo.flower.hold
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
-from fedhpo.data import from_clients
+from fedhpo.data import Split, from_clients
+from fedhpo.federations.flower.arrays import decode
+from fedhpo.federations.flower.messages import arrays_of, facts
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
 from fedhpo.flower.hold import Held
 from fedhpo.methods.fedtune import Cells, ProfileQuery, ReferenceTable
@@ -39,7 +41,7 @@ class Wire(InProcessGrid):
         begin = self.clock()
         reply = super().answer(message)
         said = json.loads(reply.content["fedhpo"]["json"])
-        self.heard.append((message.metadata.message_type, said, reply, self.clock() - begin))
+        self.heard.append((message.metadata.message_type, said, (message, reply), self.clock() - begin))
         return reply
 
     def of(self, kind):
@@ -79,8 +81,6 @@ def test_an_accuracy_tells_the_size_that_a_round_leaves_out():
 
 def one_of(data, place):
     def own(split):
-        from fedhpo.data import Split
-
         return Split.from_lists([split.rows(place)])
 
     return replace(data, train=own(data.train), validation=own(data.validation), test=own(data.test))
@@ -101,21 +101,19 @@ def test_an_update_tells_which_cell_was_looked_up():
     grid = Wire(small_app(data=lambda c: one_of(clients, c.node_config["partition-id"])), 8)
     with FlowerFederation(grid, "mlp", clients=8, aggregation=Aggregation()) as federation:
         federation.start(0, {}, 0)
-        before = federation.model(0)
         federation.round([Work(0, list(range(8)), table((0.3, 5), (0.003, 1)), scores=())])
     words = json.dumps([one for _, one, *_ in grid.of("train")])
     assert not any(word in words for word in ("lr", "epochs", "index", "0.003"))
-    lengths = [
-        sum(float(((array.numpy() - before[name]) ** 2).sum()) for name, array in models(reply).items())
-        for *_, reply, _ in grid.of("train")
-    ]
+    lengths = [length(*pair) for _, _, pair, _ in grid.of("train")]
     even, skewed = lengths[0::2], lengths[1::2]
     assert min(even) > 10 * max(skewed)
 
 
-def models(reply):
-    [record] = list(reply.content.array_records.values())
-    return record
+def length(message, reply):
+    """Of the update: the model that came back minus the one that was sent."""
+    [task], [said] = facts(message)["tasks"], json.loads(reply.content["fedhpo"]["json"])["replies"]
+    sent, back = decode(arrays_of(message, task["arrays"])), decode(arrays_of(reply, said["arrays"]))
+    return sum(float(((back[name] - sent[name]) ** 2).sum()) for name in sent)
 
 
 class Clock:
