@@ -19,15 +19,15 @@ def party(labels, seed=0):
 
 
 def test_no_answer_is_more_than_e_to_the_epsilon_times_as_likely_under_another_profile():
-    """Counted over 20,000 draws for two clients in cells 0 and 3."""
+    """Counted over 3,000 draws for two clients in cells 0 and 3."""
     told = [
-        np.bincount([QUERY.answer(party(labels, seed)) for seed in range(20_000)], minlength=4) / 20_000
+        np.bincount([QUERY.answer(party(labels, seed)) for seed in range(3_000)], minlength=4) / 3_000
         for labels in (np.arange(20) % 9, np.arange(60) % 2)
     ]
     keep, stray = truthful(1.0, 4), (1 - truthful(1.0, 4)) / 3
     assert keep / stray == pytest.approx(math.e)
-    assert told[0] == pytest.approx([keep, stray, stray, stray], abs=0.015)
-    assert told[1] == pytest.approx([stray, stray, stray, keep], abs=0.015)
+    assert told[0] == pytest.approx([keep, stray, stray, stray], abs=0.04)
+    assert told[1] == pytest.approx([stray, stray, stray, keep], abs=0.04)
 
 
 def test_the_histogram_is_right_on_average_and_humble_where_it_is_noise():

@@ -14,6 +14,7 @@ from fedhpo.methods.fedtune.mixture import Budget, Mixture
 from fedhpo.methods.fedtune.shapes import Tables
 from fedhpo.methods.fedtune.simulator import Simulated
 from fedhpo.protocol.objective import Objective
+from fedhpo.run import open_read
 
 SPACE = fh.Space(client={"lr": fh.Float(0.002, 0.8, log=True, default=0.01), "batch_size": 8})
 CELLS = Cells((0.2, 0.5, 0.8), (50, 200))
@@ -163,7 +164,8 @@ def test_a_run_says_what_its_table_was_made_for_and_compares(tmp_path):
 
 def test_asked_clients_tell_their_cells_with_noise_and_epsilon_is_charged(tmp_path):
     result = tune(tmp_path / "run", profiles="asked", epsilon=0.5)
-    assert result.cost["epsilon"] == 0.5
+    with open_read(tmp_path / "run") as run:
+        assert sum(event.epsilon for event in run.record.events()) == 0.5
     assert result.facts["profiles"]["clients"] == 8
     assert sum(result.facts["profiles"]["counts"]) == 8
     assert result.facts["table"]["facts"]["made_for"]["source"] == "asked"
