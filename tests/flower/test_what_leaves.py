@@ -172,18 +172,28 @@ def test_the_study_says_how_long_replies_are_held(monkeypatch):
     assert seconds == [2.5, 2.5]
 
 
-def test_a_client_tells_its_cell_with_noise_of_its_own_only_if_it_lists_the_query():
-    """The server asks for noise that it could undo, twice with the same seed: answers differ all the same."""
-    asked = ProfileQuery((0.0, 0.5, 1.0), (5, 10, 20), epsilon=0.1, seed=3)
-    with FlowerFederation(
-        InProcessGrid(small_app(queries=[ProfileQuery]), 8), "mlp", clients=8, aggregation=Aggregation()
-    ) as federation:
-        first, second = (
-            [answer.content for _ in range(6) for answer in federation.query(asked, [0, 1, 2, 3])]
-            for _ in range(2)
-        )
-    assert set(first) <= set(range(9))
-    assert first != second
-    with FlowerFederation(InProcessGrid(small_app(), 8), "mlp", clients=8) as federation:
-        [answer] = federation.query(asked, [0])
-    assert answer.content is None
+def asked_of_all(asked, **options):
+    """A federation of eight clients, and what seven of them tell."""
+    grid = InProcessGrid(small_app(**options), 8)
+    federation = FlowerFederation(grid, "mlp", clients=8, aggregation=Aggregation())
+    return federation, federation.query(asked, [0, 1, 2, 3, 4, 5, 7])
+
+
+def test_a_client_tells_its_cell_once_with_noise_of_its_own_and_only_if_it_lists_the_query():
+    """The server asks for noise that it could undo, with the same seed: runs differ all the same."""
+    asked = ProfileQuery((0.0, 0.5, 1.0), (5, 10, 20), epsilon=0.01, seed=3)
+    federation, answers = asked_of_all(asked, queries=[ProfileQuery])
+    told = [answer.content for answer in answers]
+    assert set(told) <= set(range(9))
+    # Asked again, with whatever seed, it says the same; it does not answer for other cells.
+    again = federation.query(replace(asked, seed=99), [0, 1, 2, 3, 4, 5, 7])
+    assert [answer.content for answer in again] == told
+    [refused] = federation.query(replace(asked, quantities=(5, 20)), [0])
+    assert "was answered in this run, for another question" in refused.reason
+    federation.close()
+    federation, answers = asked_of_all(asked, queries=[ProfileQuery])
+    federation.close()
+    assert [answer.content for answer in answers] != told  # alike by chance: once in five million
+    federation, answers = asked_of_all(asked)
+    federation.close()
+    assert {answer.content for answer in answers} == {None}

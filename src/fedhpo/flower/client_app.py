@@ -21,6 +21,7 @@ from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
 from fedhpo.federations.flower.messages import BY_SIZE, NamedArrays, Scored, Task, Trained
 from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
 from fedhpo.flower.hold import Held
+from fedhpo.flower.once import answered_once
 from fedhpo.flower.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
 from fedhpo.flower.rules import rule_of
 from fedhpo.privacy.local import LocalPrivacy
@@ -164,12 +165,16 @@ def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFun
         )
 
     def function(kind: type[Any]) -> QueryFunction:
-        return lambda asked, model, task, context: party.answer(here(kind, asked), model, task, context)  # type: ignore[attr-defined]
+        def answer(asked: Mapping[str, Any], model: Any, task: Task, context: Context) -> Any:
+            query: Any = query_of(kind, asked)
 
-    def here(kind: type[Any], asked: Mapping[str, Any]) -> Any:
-        """The query as a real client answers it: noise that a server could undo is drawn anew here."""
-        query = query_of(kind, asked)
-        return query.at_client() if hasattr(query, "at_client") else query
+            def of(query: Any) -> Any:
+                return party.answer(query, model, task, context)  # type: ignore[attr-defined]
+
+            # A private one: noise that a server could undo is drawn here, and once.
+            return answered_once(query.at_client(), context, of) if hasattr(query, "at_client") else of(query)
+
+        return answer
 
     return {name: function(kind) for name, kind in named.items()}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -70,7 +70,9 @@ class ProfileQuery:
         if not len(party.train):
             raise InputError("the client has no training rows, and so no profile")
         index, quantity = profiled(self.measure, party.train.y, party.classes, self.edges)
-        below = secrets.randbelow if self.release == "exact" else lambda most: int(party.rng.integers(most))
+        below: Callable[[int], int] = secrets.randbelow
+        if self.release == "simulated":
+            below = lambda most: int(party.rng.integers(most))  # noqa: E731
         true, others = nearest(self.cells, index, quantity), len(self.cells) - 1
         if not others or below(2**53) / 2**53 < truthful(self.epsilon, len(self.cells)):
             return true

@@ -82,7 +82,7 @@ class FreshWorld:
         ends = np.cumsum([0, *(len(rows) for rows in lists)])
         held = [places[a:b] for a, b in pairwise(ends)]
         x: Any = samples.x[kept]
-        scaling = {"mean": samples.mean, "std": samples.std}
+        scaling: dict[str, Any] = {"mean": samples.mean, "std": samples.std}
         if setting.model == "mlp":
             mean, first, scale = self._projection
             x = ((self._flat(kept) - mean) @ first / scale).astype(np.float32)
