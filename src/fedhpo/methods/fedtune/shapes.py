@@ -104,7 +104,8 @@ class Tables:
         profiles, shares = self.profiles.cells.profiles, self.profiles.shares
         every = [2.0 ** self._doublings(config, *profile) for profile in profiles]
         mean = sum(share * one for share, one in zip(shares, every, strict=True))
-        return round(2.0 ** self._doublings(config, index, quantity) / mean, 6)
+        relative: float = 2.0 ** self._doublings(config, index, quantity) / mean
+        return round(relative, 6)
 
     def _normalised(self, client: Mapping[str, Any], quantity: int) -> float:
         """FedNova (Wang et al., 2020): updates by local steps, times the mean of all clients' steps."""
