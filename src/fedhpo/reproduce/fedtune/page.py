@@ -41,6 +41,7 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
         parts += [_WORLDS, markdown(["set", "worlds"], list(found["world_sets"].items()))]
     if set(found["rows"]) - {"worlds", "cnn"}:
         parts += [
+            "" if found["rows"].get("worlds") else _NO_WORLDS,
             "**The other parts** are of one deal of each set: test accuracy in percent, mean ± standard "
             f"error over {found['seeds']} paired seeds of tuners and trainings. A claim on them holds, or "
             "does not, if two standard errors of the paired differences say so. Each pool has "
@@ -53,7 +54,7 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
     for part, title, make in _TABLES:
         if found["rows"].get(part):
             parts += [f"## {title}", make(found["rows"][part])]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _accuracy(rows: Iterable[Row], **which: Any) -> str:
@@ -166,6 +167,10 @@ def _figure_8(rows: Sequence[Row]) -> str:
     return markdown(["cells", "configs in all cells", "accuracy"], lines)
 
 
+_NO_WORLDS = (
+    "**Worlds**, the part that can tell tables from one config for all (`--only worlds`), were not run: "
+    "nothing on this page is about tables that are scored in the mixture."
+)
 _EARLIER = (
     " They were run before the process knew the noise of its scores and the logarithm of the rate, and "
     "before it chose by posterior mean."
