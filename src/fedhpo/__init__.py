@@ -59,6 +59,7 @@ _HOME = {
     "FTS": "fedhpo.methods",
     "FedHyper": "fedhpo.methods",
     "ReferenceTable": "fedhpo.methods.fedtune",
+    "fill_table": "fedhpo.methods.fedtune",
     "StopTuning": "fedhpo.search.events",
     "tune": "fedhpo.report.tuned",
     "Study": "fedhpo.study",
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
         Robust,
         Tuner,
     )
-    from fedhpo.methods.fedtune import ReferenceTable
+    from fedhpo.methods.fedtune import ReferenceTable, fill_table
     from fedhpo.methods.preset import Preset
     from fedhpo.privacy.budget import PrivacyLedger
     from fedhpo.privacy.local import LocalPrivacy
@@ -164,6 +165,7 @@ __all__ = [
     "TabularFederation",
     "Tuner",
     "Work",
+    "fill_table",
     "from_arrays",
     "from_clients",
     "from_csv",

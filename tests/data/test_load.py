@@ -34,6 +34,24 @@ def test_digits_are_embedded(monkeypatch):
     assert (flat.x.min(), flat.x.max()) == (0.0, 1.0)
 
 
+def held(data):
+    splits = (data.train, data.validation, data.test)
+    return {int(row) for split in splits for row in split.indices}
+
+
+def test_parts_share_no_row_whatever_the_seed():
+    clients = held(load("digits", clients=10, part=(0.0, 0.6)))
+    proxy = held(load("digits", clients=3, seed=5, part=[0.6, 1.0]))
+    assert not clients & proxy
+    assert len(clients | proxy) == 1797
+    assert abs(len(clients) - 0.6 * 1797) <= 1
+    for bad in ((0.6, 0.2), (0.0,), "half", (0.0, 1.5), (0.5, 0.5)):
+        with pytest.raises(InputError, match="part="):
+            load("digits", part=bad)
+    with pytest.raises(InputError, match="holds none"):
+        load("digits", part=(0.0, 1e-9))
+
+
 def test_synthetic_labels_come_from_one_model_a_client():
     # alpha = 0 and iid: one linear model for all, which the data must then be separable by.
     data = load("synthetic", clients=20, samples=100, iid=True, alpha=0, beta=0, dimension=5, classes=3)

@@ -337,3 +337,15 @@ def test_global_random_state_is_left_alone():
     one_round(dropping, classification(), {"dropout": 0.3})
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("stacking", [False, True])
+def test_an_update_leaves_as_the_scale_says(stacking):
+    """Half of the update leaves; what the client scored is the model that it trained."""
+    data = make_data(classes=3)
+    before, whole, told = one_round("linear", data, {"lr": 0.1, "epochs": 2}, stacking=stacking)
+    scaled = {"lr": 0.1, "epochs": 2, "update_scale": 0.5}
+    _, half, said = one_round("linear", data, scaled, stacking=stacking)
+    for first, second, start in zip(whole.parameters(), half.parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(second - start, 0.5 * (first - start))
+    np.testing.assert_array_equal(told.loss_after, said.loss_after)

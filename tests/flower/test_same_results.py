@@ -56,6 +56,10 @@ METHODS = {
     "fedpop": {"population": 3},
     "flora": {"configs": 2, "local_rounds": 1, "surface": "sgm", "diagnose": False},
     "fedtune": {"table": "table.json"},
+    "reference table": {
+        "schedule": {"name": "fixed"},
+        "policy": {"name": "reference_table", "file": "table.json"},
+    },
 }
 
 
@@ -74,7 +78,7 @@ def table(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.usefixtures("table")
 def test_a_study_gives_the_same_result(name):
-    study = digits({"name": name, **METHODS[name]})
+    study = digits(METHODS[name] if "schedule" in METHODS[name] else {"name": name, **METHODS[name]})
     ours, theirs = (study.tune(federation=make(study)) for make in (simulated, flower))
     first, second = dict(ours.facts), dict(theirs.facts)
     del first["times"], second["times"]

@@ -33,7 +33,7 @@ def test_the_schema_names_data_sets_and_methods():
     assert own["required"] == ["name"]
     assert list(tuner["properties"]) == ["name", "schedule", "sampler", "policy", "exchange"]
     policies = [one["properties"]["name"].get("const") for one in tuner["properties"]["policy"]["anyOf"]]
-    assert policies == ["fixed", "cooling", "fedex", "fedpop", "fedhyper", "hpn", None]
+    assert policies == ["fixed", "cooling", "fedex", "fedpop", "fedhyper", "hpn", "reference_table", None]
     assert [one["properties"]["name"]["const"] for one in methods] == list(METHODS)
     assert all(one["additionalProperties"] is False for one in methods)
     assert [

@@ -115,6 +115,9 @@ def parser() -> argparse.ArgumentParser:
     reproduce.add_argument(
         "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
     )
+    reproduce.add_argument(
+        "--kept", action="store_true", help="for fedtune: the page of the worlds that are done, run nothing"
+    )
     reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
     reproduce.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -171,10 +174,19 @@ def _add_table(table: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--runs", metavar="DIR", default="runs", help="where the build is kept (default: runs)"
     )
-    build.add_argument(
-        "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+    fedtune = action(
+        "fedtune", "Fill FedTune's reference table on the study's proxy data, without a training."
     )
-    build.add_argument("--quiet", action="store_true", help="no progress")
+    fedtune.add_argument("study", metavar="STUDY", help="the study file (TOML), with [proxy.data]")
+    _add_output(fedtune, "FILE", help="(default: table.json); the heat map is written beside it")
+    fedtune.add_argument(
+        "--runs", metavar="DIR", default="runs", help="where its steps are kept (default: runs)"
+    )
+    for one in (build, fedtune):
+        one.add_argument(
+            "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+        )
+        one.add_argument("--quiet", action="store_true", help="no progress")
     ls = action("ls", "List the tables that come with fedhpo, and those in a directory.")
     ls.add_argument("directory", metavar="DIR", nargs="?", default=".", help="(default: here)")
     info = action("info", "What a table holds, how it was built, how precise it is.")

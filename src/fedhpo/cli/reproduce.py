@@ -27,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
         workers=options.workers,
         say=lambda text: None if options.quiet else print(text, file=sys.stderr, flush=True),
         **_tables(options),
+        **_kept(options),
     )
     if options.json:
         print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
@@ -36,6 +37,13 @@ def run(options: argparse.Namespace) -> int:
         if what in found:
             print(f"{what}: {found[what]}")
     return OK
+
+
+def _kept(options: argparse.Namespace) -> dict[str, bool]:
+    """The page of what is done so far, for the reproduction that can tell it."""
+    if options.kept and options.name != "fedtune":
+        raise InputError(f"--kept goes with fedtune only, not with {options.name}")
+    return {"kept": True} if options.kept else {}
 
 
 def _tables(options: argparse.Namespace) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""`fedhpo table`: build a table of learning curves, list tables, say what one holds."""
+"""`fedhpo table`: build a table of learning curves, list tables, say what one holds; FedTune's table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.cli import OK
+from fedhpo.core.errors import InputError
+
+if TYPE_CHECKING:
+    from fedhpo.methods.fedtune import ReferenceTable
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build, ls or info."""
-    return {"build": _build, "ls": _ls, "info": _info}[options.action](options)
+    """Build, ls, info or fedtune."""
+    return {"build": _build, "ls": _ls, "info": _info, "fedtune": _fedtune}[options.action](options)
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -37,6 +41,62 @@ def _build(options: argparse.Namespace) -> int:
     facts = {"table": str(out), "bytes": out.stat().st_size, **table.facts()}
     print(json.dumps(facts) if options.json else _in_words(facts))
     return OK
+
+
+def _fedtune(options: argparse.Namespace) -> int:
+    """A reference table, and a page that shows it; killed and called again it goes on."""
+    from fedhpo.methods.fedtune.section import page
+    from fedhpo.study import Study
+
+    study = Study.load(options.study)
+    out = Path(options.output or "table.json")
+    if out.suffix != ".json":
+        raise InputError(f"--output {out}: must end in .json; the heat map is written beside it, in .html")
+    steps = _Steps(options.quiet)
+    table = study.fill_table(
+        Path(options.runs) / f"table-{study.name}", workers=options.workers, after_step=steps
+    )
+    table.save(out)
+    shown = out.with_suffix(".html")
+    shown.write_text(page(table, out.name), encoding="utf-8")
+    facts = {"table": str(out), "page": str(shown), **table.to_dict()["facts"]}
+    print(json.dumps(facts) if options.json else _of_profiles(table, facts))
+    return OK
+
+
+def _of_profiles(table: ReferenceTable, facts: dict[str, Any]) -> str:
+    """The cells, and what filling them took."""
+    from fedhpo.methods.fedtune.section import comparison
+    from fedhpo.pages.numbers import number, whole
+    from fedhpo.tuning.result import Table
+
+    scores = table.scores or [None] * len(table.cells)
+    rows = [
+        {
+            "index": f"{index:g}",
+            "quantity": quantity,
+            **{key: number(value) for key, value in config.items()},
+            "score": "" if score is None else f"{score:.3f}",
+        }
+        for (index, quantity), config, score in zip(table.cells.profiles, table.configs, scores, strict=True)
+    ]
+    cost = f"{whole(facts['steps'])} simulations on {facts['data']}, "
+    cost += f"{whole(facts['iterations'])} local trainings"
+    where = f"{facts['table']}; shown in {facts['page']}"
+    return "\n".join([str(Table(rows)), *comparison(facts), cost, where])
+
+
+class _Steps:
+    """A line every 20 seconds."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._done, self._last = quiet, 0, time.monotonic()
+
+    def __call__(self) -> None:
+        self._done += 1
+        if not self._quiet and time.monotonic() - self._last > 20:
+            self._last = time.monotonic()
+            print(f"{self._done} steps done", file=sys.stderr, flush=True)
 
 
 class _Lines:
@@ -78,7 +138,6 @@ _LISTED = ("table", "data", "model", "configs", "rounds", "validation_clients", 
 
 
 def _listed(name: str, path: Path) -> dict[str, Any]:
-    from fedhpo.core.errors import InputError
     from fedhpo.research.tables import CurveTable
 
     try:

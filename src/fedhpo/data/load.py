@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.registry import Registry
+from fedhpo.core.settings import is_number
+from fedhpo.core.streams import stream
 from fedhpo.data import columns
-from fedhpo.data.container import FederatedData
+from fedhpo.data.container import FederatedData, Integers
 from fedhpo.data.partition import Partitioner, check_clients, partition_from_dict
 from fedhpo.data.samples import Samples, assemble
 from fedhpo.data.sets import images, synthetic, tabular, text
@@ -68,6 +70,7 @@ def load(
     split: SplitRule | Mapping[str, Any] | None = None,
     seed: int = 0,
     path: str | os.PathLike[str] | None = None,
+    part: Sequence[float] | None = None,
     **options: Any,
 ) -> FederatedData:
     """A data set as a federation.
@@ -75,7 +78,9 @@ def load(
     Sets that come in groups (writers, roles, users, domains) have these as clients; `clients` then takes a
     random subset of them, by the seed. The others are dealt iid to `clients` clients. `partition` and
     `split` (`InsideClients()` unless given) say otherwise, as objects or as in a study file. Files are
-    looked for in `path`, or in the directory that FEDHPO_DATA names.
+    looked for in `path`, or in the directory that FEDHPO_DATA names. `part`, such as (0.0, 0.7), takes only
+    that part of the rows, in an order that is the same for every seed: parts that do not overlap share no
+    row.
 
     >>> load("digits", clients=10, partition={"kind": "dirichlet", "alpha": 0.5}).clients
     10
@@ -91,7 +96,24 @@ classification, 10 classes>
     if clients is not None:
         check_clients(clients)
     samples = DATASETS[name].read(Request(clients, seed, path), **options)
+    if part is not None:
+        samples = replace(samples, rows=_part(samples, part))
     return assemble(samples, _partitioner(samples, partition, clients), _rule(split), seed, name)
+
+
+def _part(samples: Samples, part: Sequence[float]) -> Integers:
+    """The rows of a part: each row of the set has a place of its own, whatever the seed draws from it."""
+    given = list(part) if isinstance(part, list | tuple) else []
+    if len(given) != 2 or not all(map(is_number, given)) or not 0 <= given[0] < given[1] <= 1:
+        raise InputError(
+            f"part={part!r}; allowed: two shares from 0 to 1 in ascending order, such as [0, 0.7]"
+        )
+    rows = np.arange(len(samples.y)) if samples.rows is None else samples.rows
+    places = (stream(0, "part").permutation(len(samples.y))[rows] + 0.5) / len(samples.y)
+    found: Integers = rows[(given[0] <= places) & (places < given[1])]
+    if not len(found):
+        raise InputError(f"part={part!r} of {len(rows)} rows holds none; allowed: a larger part")
+    return found
 
 
 def _partitioner(

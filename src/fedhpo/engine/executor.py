@@ -195,6 +195,7 @@ class Executor:
         rows = self.view.data.train.rows(job.client)
         held = self.view.split(task.split).rows(job.client)
         scores: dict[str, float] = {}
+        scale = 1.0
 
         def take(moment: str) -> None:
             if moment in task.scores:
@@ -215,7 +216,7 @@ class Executor:
             if self.setup.train is None:
                 h = self._local(job)
                 train(model, x, y, h, rng, self.setup.loss, built.channels_last)
-                samples = h.epochs * len(rows)
+                samples, scale = h.epochs * len(rows), h.update_scale
             else:
                 model.module.train()
                 model.module.zero_grad(set_to_none=True)  # of the client before this one
@@ -227,6 +228,8 @@ class Executor:
                 )
                 samples = len(rows)
             take("after")
+            if scale != 1.0:
+                model.load((start + np.float32(scale) * (model.vector() - start)).astype(np.float32))
             if change is not None:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
@@ -258,7 +261,8 @@ class Executor:
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
         if out is not None:
-            torch.from_numpy(out).copy_(stack.weights - before)
+            scales = torch.tensor([run.hyperparameters.update_scale for run in runs], device=before.device)
+            torch.from_numpy(out).copy_((stack.weights - before) * scales[:, None])
         return [
             JobResult(
                 "",

@@ -14,7 +14,8 @@ class Local:
     """Hyperparameters of local training: SGD on the client's own data (scope `client`).
 
     `prox` is FedProx's mu; `lr_decay` multiplies the learning rate once per round of the trial.
-    `dropout`, where given, replaces the rate of every dropout layer of the model.
+    `dropout`, where given, replaces the rate of every dropout layer of the model. `update_scale` multiplies
+    the update before it leaves: how much the client counts, beside its weight at the server.
     """
 
     lr: float = 0.1
@@ -25,6 +26,7 @@ class Local:
     dropout: float | None = None
     prox: float = 0.0
     lr_decay: float = 1.0
+    update_scale: float = 1.0
 
     def __post_init__(self) -> None:
         in_range("client.lr", self.lr, 0, math.inf)
@@ -34,6 +36,7 @@ class Local:
         whole_number("client.epochs", self.epochs)
         in_range("client.prox", self.prox, 0, math.inf)
         in_range("client.lr_decay", self.lr_decay, 0, 1)
+        in_range("client.update_scale", self.update_scale, 0, math.inf)
         if self.dropout is not None:
             in_range("client.dropout", self.dropout, 0, 1)
 

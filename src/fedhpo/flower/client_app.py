@@ -21,12 +21,15 @@ from fedhpo.federations.flower.arrays import Rejected, decode, encode
 from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
 from fedhpo.federations.flower.messages import BY_SIZE, NamedArrays, Scored, Task, Trained
 from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
+from fedhpo.flower.hold import Held
+from fedhpo.flower.once import answered_once
 from fedhpo.flower.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
 from fedhpo.flower.rules import rule_of
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.query import check_query_class, query_of
 
 if TYPE_CHECKING:
+    from fedhpo.flower.study_party import StudyParty
     from fedhpo.study import Study
 
 log = logging.getLogger("fedhpo.flower")
@@ -48,6 +51,7 @@ def client(
     hyperparameters: Sequence[str] | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
     privacy: LocalPrivacy | None = None,
+    hold_replies: float | None = None,
 ) -> ClientApp:
     """Register the answers to a tuning server with a Flower `ClientApp`; the app comes back.
 
@@ -83,6 +87,9 @@ def client(
         Keep scores private: `LocalPrivacy(epsilon=1.0, total=3.0, ledger=path)`. Every evaluation and local
         search gets exact noise, drawn here, for `epsilon`; over all runs and restarts no more than `total` is
         spent, as the file `ledger` remembers. No other score leaves, whatever the server asks for.
+    hold_replies
+        Seconds after which a reply to a training leaves, however long the training took, so that its time
+        does not tell epochs or rows; `hold_replies` in the study's `[flower]` unless it is given here.
 
     Examples
     --------
@@ -107,11 +114,12 @@ def client(
         raise InputError("give either study, or train and evaluate")
     answers: dict[str, QueryFunction] = {}
     party: Party
+    ours: StudyParty | None = None
     if study is not None:
-        from fedhpo.flower.study_party import StudyParty
+        from fedhpo.flower.study_party import StudyParty as Ours
 
-        party = StudyParty(study, data, device, tell_sizes)
-        answers = dict(party.queries)
+        party = ours = Ours(study, data, device, tell_sizes)
+        answers = dict(ours.queries)
     elif train is None or evaluate is None:
         raise InputError("evaluate is missing: without it the server has nothing to select by")
     else:
@@ -133,7 +141,10 @@ def client(
         return _replied(message, lambda *_: ({"answer": party.hello(context).to_dict()}, {}))
 
     def on_train(message: Message, context: Context) -> Message:
-        return _replied(message, lambda task, arrays, _: _trained(party, task, arrays, context))
+        # Read here: the study is read when it is first needed.
+        told = 0.0 if ours is None else ours.hold_replies
+        held = Held(told if hold_replies is None else hold_replies)
+        return held(lambda: _replied(message, lambda task, arrays, _: _trained(party, task, arrays, context)))
 
     def on_evaluate(message: Message, context: Context) -> Message:
         return _replied(message, lambda task, arrays, _: (asdict(party.evaluate(arrays, task, context)), {}))
@@ -175,7 +186,16 @@ def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFun
         )
 
     def function(kind: type[Any]) -> QueryFunction:
-        return lambda asked, model, task, context: party.answer(query_of(kind, asked), model, task, context)  # type: ignore[attr-defined]
+        def answer(asked: Mapping[str, Any], model: Any, task: Task, context: Context) -> Any:
+            query: Any = query_of(kind, asked)
+
+            def of(query: Any) -> Any:
+                return party.answer(query, model, task, context)  # type: ignore[attr-defined]
+
+            # A private one: noise that a server could undo is drawn here, and once.
+            return answered_once(query.at_client(), context, of) if hasattr(query, "at_client") else of(query)
+
+        return answer
 
     return {name: function(kind) for name, kind in named.items()}
 

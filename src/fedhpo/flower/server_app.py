@@ -118,7 +118,8 @@ def federation_of(
 ) -> GridFederation:
     """The federation that a study describes, behind a grid."""
     server, name = study.file.server, study.file.model.name
-    settings = study.file.flower.model_dump(exclude_none=True)
+    # What clients do is theirs.
+    settings = study.file.flower.model_dump(exclude_none=True, exclude={"hold_replies"})
     settings.setdefault("clients", study.file.budget.cohort)
     settings["clients_file"] = None if directory is None else directory / CLIENTS
     if is_learner(study.file.model):

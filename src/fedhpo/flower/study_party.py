@@ -15,6 +15,7 @@ from fedhpo.federations.flower.clients import Hello
 from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.flower.rows import DataFunction, NodeRows
 from fedhpo.methods import FedTune
+from fedhpo.methods.fedtune import TablePolicy
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
@@ -50,8 +51,14 @@ class StudyParty:
 
         Not where each client looks up its own hyperparameters and no weight needs a size.
         """
-        needed = self._study.aggregation(default=SAFE).by_size or not isinstance(self._study.method, FedTune)
-        return self._tells and needed
+        method = self._study.method
+        looks_up = isinstance(method, FedTune) or isinstance(getattr(method, "policy", None), TablePolicy)
+        return self._tells and (self._study.aggregation(default=SAFE).by_size or not looks_up)
+
+    @property
+    def hold_replies(self) -> float:
+        """Seconds after which a reply to a training leaves."""
+        return self._study.file.flower.hold_replies
 
     @cached_property
     def _rows(self) -> NodeRows:

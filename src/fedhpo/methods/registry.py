@@ -20,6 +20,7 @@ from fedhpo.methods.fedpop.auto import FedPopAuto
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
+from fedhpo.methods.fedtune.table_policy import TablePolicy
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
 from fedhpo.methods.hpn import HPN
@@ -72,6 +73,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "fedpop": FedPopLocal,
     "fedhyper": HyperGradient,
     "hpn": HPN,
+    "reference_table": TablePolicy,
 }
 
 methods: Registry[type[Any]] = Registry("method", METHODS)

@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.settings import settings_of, shown
 from fedhpo.methods.fedpop.exchange import Exchange
+from fedhpo.methods.fedtune.table_policy import with_table
 from fedhpo.policies import Fixed
 from fedhpo.protocol.policy import ClientPolicy, Preparing
 from fedhpo.protocol.sampler import Sampler
@@ -68,12 +69,12 @@ class Tuner:
         search.exchange_by(self.exchange)
         search.shared_cohorts = self.shared_cohorts
         policy = self.policy.prepare(search) if isinstance(self.policy, Preparing) else self.policy
-        return self.schedule.run(search, self.sampler, policy)
+        return self.schedule.run(search, with_table(self.sampler, policy), policy)
 
     def rounds(self, search: Search) -> int:
         """The rounds it will spend."""
         before = self.policy.rounds_before if isinstance(self.policy, Preparing) else 0
-        return before + self.schedule.rounds(search.less(before), self.sampler)
+        return before + self.schedule.rounds(search.less(before), with_table(self.sampler, self.policy))
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""

@@ -10,7 +10,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.settings import plain_number, shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation, Sampler
+from fedhpo.protocol.sampler import Observation, Recommender, Sampler
 from fedhpo.samplers.tpe import TPE
 from fedhpo.space import Space
 from fedhpo.space.config import Config
@@ -104,6 +104,16 @@ class Asker:
         found = min(known, key=lambda seen: seen.score.rank_value)
         return found.config, found.score.value
 
+    def recommended(self) -> int | None:
+        """The number of the config that the sampler's model finds best, where scores are noisy.
+
+        None where scores are exact or few, or the sampler has no model: then `best` says it.
+        """
+        if not isinstance(self.sampler, Recommender):
+            return None
+        rng = stream(self.seed, *self._purpose, "recommend")
+        return self.sampler.recommend(self.space, self._seen, range(len(self._asked)), rng)
+
     def ask(self, prefer: Sequence[Config] = ()) -> Config | None:
         """The next config to try, or None if there is none left.
 
@@ -132,11 +142,12 @@ class Asker:
     ) -> None:
         """The score of a config that was asked for, or of its number; NaN if it could not be trained.
 
-        A config may be told of again, after more `rounds`. `standard_error` is how much the score may be off.
+        A config may be told of again, after more `rounds`. `standard_error` is how much the score may be off;
+        NaN if that is not known.
         """
         number = self._number(asked)
         value, error = float(score), plain_number(standard_error)
-        if not isinstance(error, int | float) or not error >= 0:
+        if not isinstance(error, int | float) or error < 0:
             raise InputError(f"standard_error must be a number of at least 0, not {shown(standard_error)}")
         rank = -value if self.maximise else value
         found = Score(

@@ -226,14 +226,21 @@ class Listed(Discrete):
 class Ordinal(Listed):
     """One of an ordered list of values, such as batch sizes; neighbours in the list are alike.
 
+    With `log=True` a model sees the logarithm of the value in place of its place in the list: for learning
+    rates that are listed at equal steps. Values are drawn evenly from the list all the same.
+
     >>> Ordinal([8, 16, 32, 64]).default_value()
     32
     """
 
     values: Sequence[Any]
+    log: bool = False
 
     def _prepare(self) -> None:
+        flag("log", self.log)
         self._store("values")
+        if self.log and not all(type(value) in (int, float) and value > 0 for value in self.values):
+            raise InputError(f"log=True needs numbers above 0, found values={list(self.values)!r}")
 
 
 @dataclass(frozen=True, repr=False)

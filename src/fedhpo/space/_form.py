@@ -18,7 +18,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "float": (*RANGE, "complement"),
     "int": RANGE,
     "choice": ("choices", "default", "when", "type"),
-    "ordinal": ("values", "choices", "default", "when", "type"),
+    "ordinal": ("values", "choices", "log", "default", "when", "type"),
 }
 #: What others call our keys.
 MEANT = {
@@ -213,6 +213,8 @@ def _write_one(value: Any) -> Any:
             table["complement"] = True
     elif isinstance(value, Ordinal):
         table = {"type": "ordinal", "values": _plain(value.values)}
+        if value.log:
+            table["log"] = True
     else:
         assert isinstance(value, Choice)
         table = {"type": "choice", "choices": _plain(value.options)}

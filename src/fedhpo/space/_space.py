@@ -419,6 +419,7 @@ class Space:
         | `{ choices = [8, 16, 32] }` | `Ordinal`: numbers in increasing order |
         | `{ choices = ["svm", "mlp"] }` | `Choice`: anything else |
         | `{ values = ["small", "large"] }` | `Ordinal`, as `values` are always ordered |
+        | `{ values = [0.002, 0.004, 0.8], log = true }` | `Ordinal` whose logarithm a model sees |
         | `{ value = [32, 16] }` | fixed, for a value that is itself a list |
 
         Each may have `default` and `when`, and a `type` ("float", "int", "choice" or "ordinal") that

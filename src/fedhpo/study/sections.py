@@ -54,6 +54,11 @@ class Data(OpenSection):
         description="share of each client's validation rows that is replaced by draws from everybody's: 0 "
         "leaves clients as they are, 1 makes them alike",
     )
+    part: list[float] | None = Field(
+        None,
+        description="only this part of the set's rows, such as `[0.0, 0.7]`; parts that do not overlap share "
+        "no row, whatever the seeds: so clients and `[proxy.data]` can be kept apart",
+    )
     path: str | None = Field(
         None, description="directory of the data files; the one that FEDHPO_DATA names if left out"
     )
@@ -158,6 +163,12 @@ class Flower(Section):
     retries: int = Field(1, ge=0, description="how often a task is sent again after an error that may pass")
     quorum: int = Field(1, ge=1, description="replies without which a round does not count")
     message_bytes: int = Field(1 << 26, ge=1, description="bytes of models that one message may hold")
+    hold_replies: float = Field(
+        0.0,
+        ge=0,
+        description="seconds after which a client's reply to a training leaves, however long it trained, so "
+        "that its time tells neither epochs nor rows; less than `deadline`",
+    )
     most_rows: int = Field(1_000_000, ge=1, description="the most rows that a client may say it has")
 
 

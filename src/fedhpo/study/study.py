@@ -48,6 +48,7 @@ from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
+    from fedhpo.methods.fedtune import ReferenceTable
     from fedhpo.protocol.federation import Federation
     from fedhpo.tuning.result import Result
 
@@ -135,6 +136,12 @@ class Study:
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
+        flower = self.file.flower
+        if flower.hold_replies >= flower.deadline:
+            raise InputError(
+                f"flower.hold_replies = {flower.hold_replies:g}: must be less than flower.deadline "
+                f"({flower.deadline:g}), after which a reply is too late"
+            )
         budget = self.file.budget
         if budget.total is not None and budget.total < budget.rounds:
             raise InputError(
@@ -199,8 +206,20 @@ class Study:
         """The method; successive halving if the file names none, proxy search if it has proxy data."""
         if self.proxy_study is not None and not self._is_fedtune:
             return self._proxy(self.proxy_study, None, ())
-        found = method_in(self.file.method)
+        found = method_in(self._with_files(self.file.method))
         return found if self.proxy_study is None else self._on_proxy_data(found, self.proxy_study, None)
+
+    def _with_files(self, method: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The section with the table's file where it is: in the working directory, or beside the study."""
+        found = {**method}
+        if isinstance(found.get("policy"), Mapping):
+            found["policy"] = self._with_files(found["policy"])
+        for key in ("file", "table"):
+            name = found.get(key)
+            if self.path is not None and isinstance(name, str) and not Path(name).is_file():
+                here = self.path.parent / name
+                found[key] = str(here) if here.is_file() else name
+        return found
 
     @property
     def _is_fedtune(self) -> bool:
@@ -259,6 +278,24 @@ class Study:
             callbacks=callbacks,
         )
 
+    def fill_table(
+        self,
+        directory: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        after_step: Callable[[], Any] = lambda: None,
+    ) -> ReferenceTable:
+        """FedTune's reference table alone, without a training; what `directory` keeps is not done again."""
+        if not self._is_fedtune or self.proxy_study is None:
+            need = InputError("a reference table needs method.name = 'fedtune' and [proxy.data]")
+            raise self._error("", need)
+        method = self._on_proxy_data(method_in(self.file.method), self.proxy_study, workers)
+        assert isinstance(method, FedTune)
+        try:
+            return method.fill(self.space, self.file.seed, directory, after_step)
+        except InputError as error:
+            raise self._error("", error) from error
+
     @cached_property
     def objective(self) -> Objective:
         """What is optimised; the first of several objectives."""
@@ -312,6 +349,7 @@ class Study:
                     split=data.split,
                     seed=data.seed,
                     path=data.path,
+                    part=data.part,
                     **data.others,
                 )
             except InputError as error:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.space import Choice, Float, Hyperparameter, Int, Space
+from fedhpo.space import Choice, Float, Hyperparameter, Int, Ordinal, Space
 from fedhpo.space.config import Config
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -96,13 +96,18 @@ class Cube:
     def features(self, points: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Columns whose Euclidean distance suits a kernel, and the axis that each belongs to.
 
-        A choice becomes one column per option, so scaled that two different options are 1 apart.
+        A choice becomes one column per option, so scaled that two different options are 1 apart. A list with
+        `log` is seen as the logarithms of its values, from 0 to 1.
         """
         columns, owners = [], []
         for index, axis in enumerate(self.axes):
             if isinstance(axis, Choice):
                 option = cells(axis, points[:, index])
                 block = (option[:, None] == np.arange(int(axis.count))) / np.sqrt(2)
+            elif isinstance(axis, Ordinal) and axis.log:
+                logs = np.log(np.array(axis.values, np.float64))
+                span = float(np.ptp(logs)) or 1.0
+                block = ((logs - logs.min()) / span)[cells(axis, points[:, [index]])]
             else:
                 block = points[:, [index]]
             columns.append(block)

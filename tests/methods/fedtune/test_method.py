@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,6 +251,16 @@ def test_the_study_file(tmp_path, monkeypatch, capsys):
     again = json.loads(capsys.readouterr().out)
     assert again["table"] == result["table"]
     assert again["best"]["validation"] == result["best"]["validation"]
+
+
+def test_the_example_tunes_on_rows_that_no_client_holds():
+    example = Study.load(Path(__file__).parents[3] / "examples" / "fedtune.toml")
+    clients, proxy = example.load_data(), example.proxy_study.load_data()
+    held = [
+        set(np.concatenate([s.indices for s in (d.train, d.validation, d.test)])) for d in (clients, proxy)
+    ]
+    assert not held[0] & held[1]
+    assert [len(rows) for rows in held] == [18 * 40, 539]
 
 
 def study(**change):

@@ -1,6 +1,7 @@
 """The objective of the tuner, filled tables, and the baselines."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -68,6 +69,28 @@ def test_a_large_group_takes_turns(proxies):
         drawn = [simulator._work(0, 0, config(0.1), number).cohort for number in range(6)]
     assert all(len(set(cohort)) == 2 for cohort in drawn)
     assert len({client for cohort in drawn for client in cohort}) > 2
+
+
+def test_a_score_carries_the_binomial_error_of_its_rows(proxies):
+    with SIMULATE(proxies.data) as federation:
+        simulator = Simulator(federation, proxies.groups, proxies.scorer, 3, 5, own_scores=True)
+        [one] = simulator.simulate([(0, config(0.1))])
+        losses = replace(simulator, objective=fh.Objective("loss"))
+        [unknown] = losses.simulate([(0, config(0.1))])
+    assert one.score("held-out") == (one.held_out, one.held_out_error)
+    # 200 held-out rows; the rule of succession moves it by less than a hundredth.
+    by_hand = math.sqrt(one.held_out * (1 - one.held_out) / 200)
+    assert one.held_out_error == pytest.approx(by_hand, rel=0.01)
+    assert one.own_error >= one.held_out_error
+    assert math.isnan(unknown.held_out_error)
+
+
+def test_cohorts_of_a_cell_can_be_drawn_anew_each_round():
+    table = fill(simulation=Simulation(4, 3, cohort=2))
+    assert table.facts["cohort"] == 2
+    assert table.facts["iterations"] == table.facts["steps"] * 3 * 2
+    with pytest.raises(InputError, match="cohort=5; allowed: 1 to 4"):
+        Simulation(4, 3, cohort=5)
 
 
 def fill(**more):

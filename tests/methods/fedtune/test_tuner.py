@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.journal import Journal
 from fedhpo.methods.fedtune import Cells, CellTuner, tune_cells
 from fedhpo.protocol.objective import Objective
+from fedhpo.surrogates.cube import Cube
 
 SPACE = fh.Space(client={"lr": fh.Float(0.001, 1.0, log=True), "epochs": fh.Ordinal([1, 2, 4])})
 CELLS = Cells((0.2, 0.8), (100, 400))
@@ -34,7 +35,7 @@ class Scorer:
         if self.stop_after is not None and len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt
         self.asked.append([cell for cell, _ in asked])
-        return [score(cell, config) for cell, config in asked]
+        return [(score(cell, config), 0.0) for cell, config in asked]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 6))
@@ -63,7 +64,7 @@ def test_cells_are_tuned_side_by_side_each_by_itself():
 
 def test_less_may_be_better():
     [search] = tune_cells(
-        lambda asked: [config.client["lr"] for _, config in asked],
+        lambda asked: [(config.client["lr"], 0.0) for _, config in asked],
         Cells((0.5,), (10,)),
         SPACE,
         CellTuner("random", steps=10, patience=None),
@@ -74,7 +75,7 @@ def test_less_may_be_better():
 
 def test_a_cell_that_only_diverges_has_no_best():
     [search] = tune_cells(
-        lambda asked: [math.nan] * len(asked), Cells((0.5,), (10,)), SPACE, CellTuner(steps=6)
+        lambda asked: [(math.nan, math.nan)] * len(asked), Cells((0.5,), (10,)), SPACE, CellTuner(steps=6)
     )
     assert search.best(Objective()) is None
     assert len(search.configs) == 6
@@ -136,7 +137,7 @@ def test_the_gp_needs_fewer_steps_than_random_search_on_a_pool():
     def steps(sampler, seed):
         most = 20 if sampler == "gp" else len(pool)
         searches = tune_cells(
-            lambda asked: [sharp(cell, config) for cell, config in asked],
+            lambda asked: [(sharp(cell, config), 0.0) for cell, config in asked],
             CELLS,
             SPACE,
             CellTuner(sampler, most, None),
@@ -151,6 +152,52 @@ def test_the_gp_needs_fewer_steps_than_random_search_on_a_pool():
 
     gp, random = ([n for seed in range(2) for n in steps(sampler, seed)] for sampler in ("gp", "random"))
     assert np.median(gp) < np.median(random) / 2
+
+
+def test_a_lucky_score_does_not_win_where_its_error_is_known():
+    """30 configs over the rate, the best at 0.1; one at 0.9 was lucky by 4 standard errors."""
+    pool = [fh.Config(client={"lr": 10 ** (-3 + k / 10), "epochs": 4}) for k in range(30)]
+    lucky = pool[-1]
+
+    def scored(error):
+        def scorer(asked):
+            return [(0.99 if config == lucky else score(2, config), error) for _, config in asked]
+
+        [search] = tune_cells(
+            scorer, Cells((0.5,), (10,)), SPACE, CellTuner("gp", 30, None), pools=[pool], seed=1
+        )
+        return search.best(Objective())[0]
+
+    assert scored(0.0) == lucky
+    assert abs(math.log10(scored(0.1).client["lr"] / BEST[2])) < 0.5
+
+
+def test_errors_survive_the_journal(tmp_path):
+    def scorer(asked):
+        return [(score(cell, config), 0.05) for cell, config in asked]
+
+    tuner = CellTuner(steps=8, patience=None)
+    whole = tune_cells(scorer, CELLS, SPACE, tuner, journal=Journal(tmp_path / "a.jsonl", {}))
+    again = tune_cells(Scorer(0), CELLS, SPACE, tuner, journal=Journal(tmp_path / "a.jsonl", {}))
+    assert [s.chosen for s in again] == [s.chosen for s in whole]
+    assert all(search.chosen is not None for search in whole)
+
+
+def test_the_gp_sees_the_logarithm_of_a_listed_rate():
+    """Rates 0.002 to 0.8 in steps of 0.002: 0.002 and 0.02 are as far apart as 0.08 and 0.8."""
+    space = fh.Space(client={"lr": fh.Ordinal([round(0.002 * k, 3) for k in range(1, 401)], log=True)})
+    cube = Cube(space)
+    features, _ = cube.features(cube.points(fh.Config(client={"lr": r}) for r in (0.002, 0.02, 0.08, 0.8)))
+    low, decade, other, high = features[:, 0]
+    assert (low, high) == (0.0, 1.0)
+    assert decade - low == pytest.approx(high - other) == pytest.approx(1 / math.log10(400))
+    assert fh.Space.from_dict(space.to_dict()) == space
+    # Draws are those of the list without it.
+    plain = fh.Space(client={"lr": fh.Ordinal([round(0.002 * k, 3) for k in range(1, 401)])})
+    draws = [s.sample(np.random.default_rng(3)).client["lr"] for s in (space, plain)]
+    assert draws[0] == draws[1]
+    with pytest.raises(InputError, match="log=True needs numbers above 0"):
+        fh.Ordinal([0, 1, 2], log=True)
 
 
 @pytest.mark.parametrize("bad", [{"sampler": "bo"}, {"steps": 0}, {"patience": 0}, {"points": True}])

@@ -5,8 +5,10 @@ Paper: "Demystifying hyperparameter optimization in federated learning", under r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,14 +20,17 @@ from fedhpo.core.fingerprint.arrays import array_digest
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.data import FederatedData
 from fedhpo.data.fingerprint import data_of
+from fedhpo.methods.fedtune.ask_profiles import ask_profiles
 from fedhpo.methods.fedtune.cells import INDICES, QUANTITIES, Cells
 from fedhpo.methods.fedtune.fill import Simulation, client_space, fill_table
 from fedhpo.methods.fedtune.policy import LookUp
+from fedhpo.methods.fedtune.profiles import Profiles
 from fedhpo.methods.fedtune.proxy import ProxySet
 from fedhpo.methods.fedtune.reference_table import LOOK_UPS, ReferenceTable
+from fedhpo.methods.fedtune.table_policy import check_covers
 from fedhpo.methods.fedtune.tuner import CellTuner
 from fedhpo.policies import Fixed
-from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.federation import QUERY, Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.sampler import Observation
 from fedhpo.schedules import FixedLength
@@ -37,24 +42,45 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 
+#: Settings that only a search in the mixture looks at, as they are unless something else is said.
+_OF_THE_MIXTURE: Mapping[str, Any] = {
+    "deals": 2,
+    "shape": "rate",
+    "equal_work": False,
+    "profiles": "uniform",
+    "shares": None,
+    "epsilon": 1.0,
+}
+_NEEDS_PROXY = "needs proxy data ([proxy.data] in a study file; proxy= and simulate=)"
+
+
 @dataclass(frozen=True)
 class FedTune(Method):
     """FedTune: client hyperparameters by the client's own profile, from a table tuned on proxy data.
 
     Either `table`, a file that holds a reference table, or a proxy set (in a study file `[proxy.data]`),
-    public data on the server. From it `clients` simulated clients are dealt for each cell (`indices` x
+    public data on the server. From it `clients` simulated clients (5) are dealt for each cell (`indices` x
     `quantities`, as `measure` says), and each cell is tuned: the `sampler` ("gp", "random", "grid" with
-    `points` values) suggests client hyperparameters, `length` rounds are simulated, and the model is scored
-    on the share `held_out` of the proxy set ("held-out"), or at the cell's own clients ("own"); at most
-    `steps` of these, or until `patience` steps (0: no limit) brought no improvement; `warm_start` tries
-    neighbours' best configs first. Then one model is trained: the table goes out with it, and each client
-    takes the nearest cell (`look_up` "nearest") or what lies between cells ("interpolated").
+    `points` values) suggests client hyperparameters, `length` rounds are simulated (with `cohort`, of so many
+    clients of the cell, drawn anew in each), and the model is scored on the share `held_out` of the proxy set
+    ("held-out"), or at the cell's own clients ("own"); at most `steps` of these, or until `patience` steps
+    (0: no limit) brought no improvement; `warm_start` tries neighbours' best configs first. Then one model is
+    trained: the table goes out with it, and each client takes the nearest cell (`look_up` "nearest") or what
+    lies between cells ("interpolated").
+
+    `scored_on` "mixture" tunes no cell by itself: `steps` whole tables of a few parameters are simulated,
+    each on `deals` deals of a federation of `clients` (24) with the expected profiles, `cohort` (5) of them a
+    round. What changes with the profile is the learning rate (`shape` "rate"), or how much a client counts
+    ("weight", or by FedNova's rule, "fednova"). The expected `profiles` are "uniform" over the cells, the
+    `shares` of the cells that you give, row by row, or "asked": each client tells its cell once, by
+    randomised response with `epsilon`. `equal_work` makes all clients train on about as many samples.
     """
 
     table: str | None = None
     indices: tuple[float, ...] = INDICES
     quantities: tuple[int, ...] = QUANTITIES
-    clients: int = 5
+    clients: int | None = None
+    cohort: int | None = None
     length: int = 20
     steps: int = 30
     patience: int = 5
@@ -63,8 +89,14 @@ class FedTune(Method):
     warm_start: bool = False
     look_up: Literal["nearest", "interpolated"] = "nearest"
     measure: Literal["heterogeneity_index", "entropy", "gaussian", "poisson"] = "heterogeneity_index"
-    scored_on: Literal["held-out", "own"] = "held-out"
+    scored_on: Literal["held-out", "own", "mixture"] = "held-out"
     held_out: float = 0.2
+    deals: int = 2
+    shape: Literal["rate", "weight", "fednova"] = "rate"
+    equal_work: bool = False
+    profiles: Literal["uniform", "asked"] = "uniform"
+    shares: tuple[float, ...] | None = None
+    epsilon: float = 1.0
     #: The proxy set, or a function that reads it when it is needed.
     proxy: FederatedData | Callable[[], FederatedData] | None = field(default=None, compare=False)
     #: Makes the federation of simulated clients, such as `functools.partial(fedhpo.simulate, "mlp")`.
@@ -77,6 +109,16 @@ class FedTune(Method):
         _ = self._cells, self._simulation, self._cell_tuner
         if self.look_up not in LOOK_UPS:
             raise InputError(f"look_up must be one of {', '.join(LOOK_UPS)}, not {self.look_up!r}")
+        if self.scored_on != "mixture":
+            for name, usual in _OF_THE_MIXTURE.items():
+                if getattr(self, name) != usual:
+                    raise InputError(f"{name} needs scored_on = 'mixture', which tunes the table as a whole")
+        if self.shares is not None:
+            if self.profiles == "asked":
+                raise InputError("shares: leave them out where profiles = 'asked', or ask nobody")
+            Profiles.given(self._cells, self.shares)
+        if not 0 < self.epsilon < math.inf:
+            raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
         if not 0 < self.held_out < 1:
             raise InputError(f"held_out must be a share between 0 and 1, not {self.held_out!r}")
         super().__post_init__()
@@ -87,7 +129,7 @@ class FedTune(Method):
 
     @property
     def _simulation(self) -> Simulation:
-        return Simulation(self.clients, self.length, self.scored_on, self.measure)
+        return Simulation(self.clients, self.length, self.scored_on, self.measure, self.cohort, self.deals)
 
     @property
     def _cell_tuner(self) -> CellTuner:
@@ -96,27 +138,34 @@ class FedTune(Method):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Hyperparameters of each client's own."""
-        return LookUp.needs
+        """Hyperparameters of each client's own; an answer where clients are asked."""
+        return LookUp.needs | (frozenset({QUERY}) if self._asks else frozenset())
+
+    @property
+    def _asks(self) -> bool:
+        return self.profiles == "asked" and self.table is None
 
     def rounds(self, search: Search) -> int:
         """One training; what cannot be is refused here."""
         client_space(search.space)
+        if self._asks and search.evaluator.privacy is not None:
+            raise InputError(
+                "profiles = 'asked' spends epsilon of its own, and scores are to take all of evaluation's: "
+                "give shares, or leave it out"
+            )
         if self.table is not None:
             self._loaded(search.space)
         elif self.proxy is None or self.simulate is None:
-            raise InputError(
-                "fedtune needs proxy data ([proxy.data] in a study file; proxy= and simulate=), or a table "
-                "(table = 'FILE')"
-            )
+            raise InputError(f"fedtune {_NEEDS_PROXY}, or a table (table = 'FILE')")
         return FixedLength(1).rounds(search, _Once(None))
 
     def run(self, search: Search) -> Trial:
         """Fill the table, then train once."""
         # Whatever the table holds, the calls that follow are the same: to plan them any will do.
         planned = _any_table(search.space).to_dict()
+        profiles = self._profiles(search)
         found = search.session.decide(
-            "table", self.to_dict(), lambda: self._found(search).to_dict(), planned=planned
+            "table", self.to_dict(), lambda: self._found(search, profiles).to_dict(), planned=planned
         )
         table = ReferenceTable.from_dict(found)
         search.facts["table"] = found
@@ -132,38 +181,71 @@ class FedTune(Method):
         search.eliminate(own)
         return search.best([trial])
 
-    def _found(self, search: Search) -> ReferenceTable:
+    def _profiles(self, search: Search) -> Profiles | None:
+        """What the clients told of their profiles, where they are asked."""
+        if not self._asks:
+            return None
+        edges = None if self.proxy is None else self._proxy_set(search.seed).edges
+        return ask_profiles(search, self._cells, self.measure, edges, self.epsilon)
+
+    def _found(self, search: Search, profiles: Profiles | None) -> ReferenceTable:
         """The table of the file, or one that is filled now; it is kept beside the run's record."""
         if self.table is not None:
             return self._loaded(search.space)
-        assert self.proxy is not None
-        assert self.simulate is not None
         directory = search.session.directory
-        table = fill_table(
-            ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, search.seed),
-            self.simulate,
-            search.space,
-            cells=self._cells,
-            simulation=self._simulation,
-            tuner=self._cell_tuner,
-            look_up=self.look_up,
-            seed=search.seed,
-            directory=directory / "cells",
-            after_step=lambda: search.tell("table"),
+        table = self.fill(
+            search.space, search.seed, directory / "cells", lambda: search.tell("table"), profiles
         )
         table.save(directory / "table.json")
         return table
+
+    def _proxy_set(self, seed: int) -> ProxySet:
+        if self.proxy is None or self.simulate is None:
+            raise InputError(f"fedtune {_NEEDS_PROXY}")
+        return ProxySet.of(self.proxy() if callable(self.proxy) else self.proxy, self.held_out, seed)
+
+    def fill(
+        self,
+        space: Space,
+        seed: int = 0,
+        directory: str | Path | None = None,
+        after_step: Callable[[], Any] = lambda: None,
+        profiles: Profiles | None = None,
+    ) -> ReferenceTable:
+        """The table alone, filled from the proxy set; see `fedhpo.fill_table`.
+
+        `profiles` are those that clients told: without them nobody can be asked here.
+        """
+        proxy = self._proxy_set(seed)
+        assert self.simulate is not None
+        if self._asks and profiles is None:
+            raise InputError(
+                "profiles = 'asked' needs clients to ask: fill the table in a run, or give shares, or leave "
+                "it out"
+            )
+        if self.shares is not None:
+            profiles = Profiles.given(self._cells, self.shares)
+        return fill_table(
+            proxy,
+            self.simulate,
+            space,
+            cells=self._cells,
+            simulation=self._simulation,
+            tuner=self._cell_tuner,
+            profiles=profiles,
+            shape=self.shape,
+            equal_work=self.equal_work,
+            look_up=self.look_up,
+            seed=seed,
+            directory=directory,
+            after_step=after_step,
+        )
 
     def _loaded(self, space: Space) -> ReferenceTable:
         """The table of the file; its client hyperparameters are those of the space."""
         assert self.table is not None
         table = ReferenceTable.load(self.table)
-        known, given = set(client_space(space).scope("client")), set(table.space.scope("client"))
-        if known != given:
-            raise InputError(
-                f"{self.table}: the table is for the client hyperparameters {', '.join(sorted(given))}; the "
-                f"space has {', '.join(sorted(known))}"
-            )
+        check_covers(table, client_space(space), self.table)
         return replace(table, look_up=self.look_up)
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:

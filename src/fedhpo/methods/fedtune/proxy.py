@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from fedhpo.data.container import Floats, Integers
 from fedhpo.methods.fedtune.cells import Cells
 from fedhpo.methods.fedtune.dealing import deal
 from fedhpo.methods.fedtune.measures import check_measure, profiled
+from fedhpo.methods.fedtune.profiles import Profiles
+from fedhpo.methods.fedtune.reference_table import ReferenceTable
+from fedhpo.protocol.federation import ClientSide
 
 #: Targets of regression are cut into so many classes of equal size.
 _BINS = 10
@@ -80,11 +84,38 @@ class ProxySet:
         codes = self.labels[self.dealt]
         lists: list[Integers] = []
         for number, (index, quantity) in enumerate(cells.profiles):
-            try:
-                dealt = deal(codes, measure, index, quantity, clients, stream(seed, "cell", number))
-            except InputError as error:
-                raise InputError(f"cell of index {index:g} and quantity {quantity}: {error}") from None
+            dealt = _dealt(codes, measure, index, quantity, clients, stream(seed, "cell", number))
             lists += [self.dealt[dealt.rows(client)] for client in range(clients)]
+        groups = [list(range(c * clients, (c + 1) * clients)) for c in range(len(cells))]
+        return self._simulated(lists, groups, measure)
+
+    def mixture(
+        self,
+        profiles: Profiles,
+        clients: int,
+        deals: int,
+        measure: str = "heterogeneity_index",
+        seed: int = 0,
+    ) -> Proxies:
+        """Whole federations of `clients` simulated clients with these profiles; each is a fresh deal.
+
+        A group is the clients of a deal. One more client only scores.
+        """
+        check_measure(measure)
+        codes, counts = self.labels[self.dealt], profiles.counts(clients)
+        lists: list[Integers] = []
+        for number in range(deals):
+            for cell, count in enumerate(counts):
+                index, quantity = profiles.cells.profiles[cell]
+                if count:
+                    rng = stream(seed, "mixture", number, cell)
+                    dealt = _dealt(codes, measure, index, quantity, int(count), rng)
+                    lists += [self.dealt[dealt.rows(client)] for client in range(int(count))]
+        groups = [list(range(d * clients, (d + 1) * clients)) for d in range(deals)]
+        return self._simulated(lists, groups, measure)
+
+    def _simulated(self, lists: list[Integers], groups: list[list[int]], measure: str) -> Proxies:
+        """Clients that hold these rows, and one that scores."""
         own = [self.scored[np.isin(self.labels[self.scored], self.labels[rows])] for rows in lists]
         data = replace(
             self.data,
@@ -94,18 +125,28 @@ class ProxySet:
             name=f"proxies of {self.data.name}",
             client_names=None,
         )
-        groups = [list(range(c * clients, (c + 1) * clients)) for c in range(len(cells))]
         found = [profiled(measure, self.data.y[rows], self.data.classes, self.edges) for rows in lists]
-        attained = np.array([index for index, _ in found]).reshape(len(cells), clients).mean(axis=1)
-        return Proxies(data.validate(), groups, len(lists), attained, np.array([len(rows) for rows in lists]))
+        attained = np.array([np.mean([found[client][0] for client in group]) for group in groups])
+        sizes = np.array([len(rows) for rows in lists])
+        return Proxies(data.validate(), groups, len(lists), attained, sizes, found)
+
+
+def _dealt(
+    codes: Integers, measure: str, index: float, quantity: int, clients: int, rng: np.random.Generator
+) -> Split:
+    try:
+        return deal(codes, measure, index, quantity, clients, rng)
+    except InputError as error:
+        raise InputError(f"cell of index {index:g} and quantity {quantity}: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Proxies:
     """Simulated clients.
 
-    `groups` are the clients of each cell, `scorer` is the client that holds the held-out rows and trains
-    nothing, `attained` the mean index that the clients of each cell really have, `sizes` their quantities.
+    `groups` are the clients of each cell, or of each deal of a mixture, `scorer` is the client that holds the
+    held-out rows and trains nothing, `attained` the mean index that the clients of each group really have,
+    `sizes` and `profiles` are those of each client.
     """
 
     data: FederatedData
@@ -113,6 +154,13 @@ class Proxies:
     scorer: int
     attained: Floats
     sizes: Integers
+    profiles: Sequence[tuple[float, int]] = ()
+
+    def resolve(self, rule: ClientSide, client: int) -> Mapping[str, Any]:
+        """What a rule has for one of them."""
+        if isinstance(rule, ReferenceTable):
+            return rule.config_for(*self.profiles[client])
+        return rule.resolve(self.data.y[self.data.train.rows(client)], self.data.classes)
 
 
 def _edges(targets: Floats) -> Floats:

@@ -22,8 +22,9 @@ from fedhpo.space.config import Config
 
 SAMPLERS = ("gp", "random", "grid")
 
-#: From (cell, config) pairs to scores, in their order; NaN where training diverged.
-Scorer = Callable[[Sequence[tuple[int, Config]]], Sequence[float]]
+#: From (cell, config) pairs to scores and their standard errors, in their order. A score is NaN where
+#: training diverged, an error where it is not known.
+Scorer = Callable[[Sequence[tuple[int, Config]]], Sequence[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class CellTuner:
     `sampler` is "gp" (Gaussian process with expected improvement), "random" or "grid" (`points` values of
     each continuous hyperparameter). A cell stops after `patience` steps without improvement (None: never),
     and after `steps` at most. With `warm_start` every second cell, as on a chessboard, waits for its
-    neighbours and tries their best configs first.
+    neighbours and tries their best configs first. Each cell tries `side_by_side` configs at a time. Scores
+    are noisy: with "gp" a cell's best config is the one with the best posterior mean, not the one with the
+    luckiest score.
     """
 
     sampler: str = "gp"
@@ -41,12 +44,13 @@ class CellTuner:
     patience: int | None = 5
     points: int = 5
     warm_start: bool = False
+    side_by_side: int = 1
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.sampler not in SAMPLERS:
             raise unknown_name("sampler", self.sampler, SAMPLERS)
-        for name in ("steps", "points"):
+        for name in ("steps", "points", "side_by_side"):
             whole_number(name, getattr(self, name))
         if self.patience is not None:
             whole_number("patience", self.patience)
@@ -71,16 +75,19 @@ class CellTuner:
 
 @dataclass(eq=False)
 class CellSearch:
-    """What was tried in a cell."""
+    """What was tried in a cell; `chosen` is the place of the config that a model finds best, if one did."""
 
     cell: int
     configs: list[Config] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+    chosen: int | None = None
 
-    def add(self, config: Config, score: float) -> None:
+    def add(self, config: Config, score: float, error: float = math.nan) -> None:
         """A config was tried."""
         self.configs.append(config)
         self.scores.append(score)
+        self.errors.append(error)
 
     def ranks(self, objective: Objective) -> list[float]:
         """The scores as numbers of which less is better; infinite where training diverged."""
@@ -88,7 +95,12 @@ class CellSearch:
         return [math.inf if math.isnan(score) else sign * score for score in self.scores]
 
     def best(self, objective: Objective) -> tuple[Config, float] | None:
-        """The best config, the first of several, and its score; None if all diverged."""
+        """The best config and its score: the chosen one, or the first with the best score.
+
+        None if all diverged.
+        """
+        if self.chosen is not None:
+            return self.configs[self.chosen], self.scores[self.chosen]
         ranks = self.ranks(objective)
         place = min(range(len(ranks)), key=ranks.__getitem__, default=None)
         if place is None or math.isinf(ranks[place]):
@@ -107,11 +119,13 @@ def tune_cells(
     journal: Journal | None = None,
     pools: Sequence[Sequence[Config]] | None = None,
     first: Sequence[Config] = (),
+    known: Sequence[tuple[Config, float, float]] = (),
     after_step: Callable[[], Any] = lambda: None,
 ) -> list[CellSearch]:
     """Search each cell; all that are still searched take a step together.
 
-    `first` are configs that every cell tries before anything else. With `pools`, one list of configs for each
+    `first` are configs that every cell tries before anything else. `known` are configs that were tried
+    before, with score and standard error: they count as steps. With `pools`, one list of configs for each
     cell, only those are tried. `after_step` is called when the steps of all cells are in the journal.
     """
     tuner, objective = tuner or CellTuner(), objective or Objective()
@@ -128,32 +142,47 @@ def tune_cells(
         )
         for cell in range(len(cells))
     ]
+    for config, score, error in known:
+        for asker, search in zip(askers, searches, strict=True):
+            asker.add(config, score, standard_error=error)
+            search.add(config, score, error)
     for line in journal:
-        config, score = Config.from_dict(line["config"]), line["score"]
-        askers[line["cell"]].add(config, math.nan if score is None else score)
-        searches[line["cell"]].add(config, math.nan if score is None else score)
+        config, score, error = Config.from_dict(line["config"]), _read(line["score"]), _read(line["error"])
+        askers[line["cell"]].add(config, score, standard_error=error)
+        searches[line["cell"]].add(config, score, error)
     for wave in (0, 1) if tuner.warm_start else (None,):
         live = [s for s in searches if wave is None or cells.colour(s.cell) == wave]
         while live := [s for s in live if not tuner.stops(s.ranks(objective))]:
             asked = []
             for search in live:
                 beside = _best_beside(search, searches, cells, objective) if wave else []
-                suggested = askers[search.cell].ask(prefer=[*first, *beside])
-                if suggested is not None:
-                    asked.append((search, suggested))
+                for _ in range(min(tuner.side_by_side, tuner.steps - len(search.configs))):
+                    suggested = askers[search.cell].ask(prefer=[*first, *beside])
+                    if suggested is not None:
+                        asked.append((search, suggested))
             if not asked:
                 break
-            scores = [float(score) for score in scorer([(search.cell, config) for search, config in asked])]
+            found = scorer([(search.cell, config) for search, config in asked])
             lines = []
-            for (search, config), score in zip(asked, scores, strict=True):
-                askers[search.cell].tell(config, score)
-                search.add(config, score)
-                known = None if math.isnan(score) else score
-                lines.append({"cell": search.cell, "config": config.to_dict(), "score": known})
+            for (search, config), (score, error) in zip(asked, found, strict=True):
+                askers[search.cell].tell(config, float(score), standard_error=float(error))
+                search.add(config, float(score), float(error))
+                kept = {"score": _kept(score), "error": _kept(error)}
+                lines.append({"cell": search.cell, "config": config.to_dict(), **kept})
             journal.add(lines)
             after_step()
-            live = [search for search, _ in asked]
+            live = list({search.cell: search for search, _ in asked}.values())
+        for search in searches if wave is None else [s for s in searches if cells.colour(s.cell) == wave]:
+            search.chosen = askers[search.cell].recommended()
     return searches
+
+
+def _kept(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _read(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _best_beside(

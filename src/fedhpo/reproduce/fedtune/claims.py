@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.reproduce.fedtune.paper import STEPS, TABLE_1
+from fedhpo.reproduce.fedtune.paper import CHANCE, STEPS, TABLE_1
+from fedhpo.reproduce.fedtune.worlds_page import judge_worlds
 from fedhpo.reproduce.shared.tables import Mean
 from fedhpo.reproduce.shared.verdicts import Verdict, above, all_of, opposite
 
@@ -18,7 +19,7 @@ Rows = Mapping[str, Sequence[Row]]
 
 def judge(rows: Rows) -> list[Verdict]:
     """All claims that what was run can speak to."""
-    found: list[Verdict] = []
+    found: list[Verdict] = judge_worlds(rows["worlds"]) if rows.get("worlds") else []
     for part, claims in _CLAIMS.items():
         if rows.get(part):
             found += claims(rows[part])
@@ -26,10 +27,20 @@ def judge(rows: Rows) -> list[Verdict]:
 
 
 def gap(rows: Iterable[Row], way: str, other: str, **which: Any) -> Mean:
-    """How much better one way is than another, seed by seed."""
+    """How much better one way is than another, seed by seed; what diverged counts at chance."""
     chosen = [row for row in rows if all(row[key] == value for key, value in which.items())]
-    ours, theirs = ({row["seed"]: row["accuracy"] for row in chosen if row["way"] == w} for w in (way, other))
+    ours, theirs = ({row["seed"]: counted(row) for row in chosen if row["way"] == w} for w in (way, other))
     return Mean.of(ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys()))
+
+
+def counted(row: Row) -> float:
+    """The accuracy of a training in percent; where it diverged, that of a model which learned nothing.
+
+    >>> counted({"set": "cifar10", "accuracy": None}), counted({"set": "cifar10", "accuracy": 70.5})
+    (10.0, 70.5)
+    """
+    found = row["accuracy"]
+    return CHANCE.get(row.get("set", "femnist"), 10.0) if found is None else float(found)
 
 
 def below(measured: Mean, threshold: float) -> str:
@@ -153,7 +164,7 @@ def _figure_7(rows: Sequence[Row]) -> list[Verdict]:
 
 def _figure_8(rows: Sequence[Row]) -> list[Verdict]:
     counts = sorted({row["cells"] for row in rows})
-    by = {count: {row["seed"]: row["accuracy"] for row in rows if row["cells"] == count} for count in counts}
+    by = {count: {row["seed"]: counted(row) for row in rows if row["cells"] == count} for count in counts}
     steps = {
         f"{few} to {many} cells": Mean.of(by[many][seed] - by[few][seed] for seed in by[many])
         for few, many in pairwise(counts)

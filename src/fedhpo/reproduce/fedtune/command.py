@@ -6,22 +6,30 @@ table of another set), 7 (natural partition, FedAdagrad) and 8 (number of cells)
 is simulated once in every cell, and tuners replay it; everything else is kept in pieces, so that the whole
 can be stopped and resumed anywhere.
 
+The part `worlds` compares tables that are scored in the mixture, and the paper's, with one config for all:
+each world is a fresh draw of everything, and `plan.toml` says beforehand what is judged.
+
 What the paper leaves out or does otherwise: accuracy is the mean of the last five rounds (the paper takes the
 best round by test accuracy); clients' data is dealt once, seeds change tuners, first models and cohorts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedhpo.core.errors import InputError
 from fedhpo.reproduce.fedtune.lab import Lab
 from fedhpo.reproduce.fedtune.parts import PARTS
 from fedhpo.reproduce.fedtune.sets import SCALES
 from fedhpo.reproduce.shared.runs import check_asked
 
 __all__ = ["PARTS", "SCALES", "run"]
+
+#: The parts that are made of worlds.
+OF_WORLDS = ("worlds", "cnn")
 
 
 def run(
@@ -31,13 +39,23 @@ def run(
     runs: str | Path = "runs/fedtune",
     out: str | Path | None = None,
     workers: int | None = None,
+    kept: bool = False,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Run what has not been run, judge the claims, and write page and figures into `out`."""
+    """Run what has not been run, judge the claims, and write page and figures into `out`.
+
+    Parts that are not run now are those of the data that is in `out` already. With `kept` nothing is run: the
+    page is that of the worlds that are done.
+    """
     from fedhpo.reproduce.fedtune.page import write
 
     check_asked(scale, SCALES, only, tuple(PARTS))
-    lab = Lab.at(scale, Path(runs) / scale, say, workers)
+    if kept and set(only) - set(OF_WORLDS):
+        raise InputError(f"kept goes with {' and '.join(OF_WORLDS)} only, as --only says")
+    lab = Lab.at(scale, Path(runs) / scale, say, workers, kept)
+    todo = only or (OF_WORLDS if kept else tuple(PARTS))
+    earlier, old = _written(scale, out)
+    rows = {**earlier, **{name: part(lab) for name, part in PARTS.items() if name in todo}}
     found: dict[str, Any] = {
         "scale": scale,
         "seeds": lab.scale.seeds,
@@ -45,6 +63,34 @@ def run(
         "pool": lab.scale.pool,
         "steps": lab.scale.steps,
         "sets": {name: setting.words for name, setting in lab.scale.sets.items()},
-        "rows": {name: part(lab) for name, part in PARTS.items() if name in (only or PARTS)},
+        "world_sets": {name: setting.words for name, setting in lab.scale.world_sets.items()},
+        "cnn_sets": {name: setting.words for name, setting in lab.scale.cnn_sets.items()},
+        "rows": {name: rows[name] for name in PARTS if rows.get(name)},
+        # Parts of a page that was written before scores carried their noise.
+        "earlier": [name for name in old if name not in todo],
     }
     return write(found, None if out is None else Path(out))
+
+
+def _written(scale: str, out: str | Path | None) -> tuple[dict[str, list[dict[str, Any]]], Sequence[str]]:
+    """The rows of all parts that an earlier page has; an accuracy of 0 was a training that diverged.
+
+    And which of them are of a page that does not say that scores carried their noise.
+    """
+    if out is None:
+        return {}, ()
+    path = Path(out) / ("fedtune.json" if scale == "default" else f"fedtune-{scale}.json")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = {
+            name: [{**row, "accuracy": row["accuracy"] or None} if _trained(row) else row for row in rows]
+            for name, rows in found["rows"].items()
+            if name in PARTS
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}, ()
+    return rows, found.get("earlier", tuple(rows))
+
+
+def _trained(row: dict[str, Any]) -> bool:
+    return "accuracy" in row and ("way" in row or "cells" in row)

@@ -38,9 +38,16 @@ class Lab:
         self._pools: dict[str, Pool] = {}
 
     @classmethod
-    def at(cls, scale: str, folder: Path, say: Callable[[str], None], workers: int | None) -> Lab:
+    def at(
+        cls,
+        scale: str,
+        folder: Path,
+        say: Callable[[str], None],
+        workers: int | None,
+        kept_only: bool = False,
+    ) -> Lab:
         """For a scale by name."""
-        return cls(SCALES[scale], Pieces(folder, say), workers)
+        return cls(SCALES[scale], Pieces(folder, say, kept_only), workers)
 
     def world(self, name: str) -> World:
         """A set."""

@@ -12,6 +12,7 @@ from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
 from fedhpo.reproduce.fedtune.claims import Row, judge, medians
 from fedhpo.reproduce.fedtune.paper import TABLE_1, TABLE_2
+from fedhpo.reproduce.fedtune.worlds_page import worlds_table
 from fedhpo.reproduce.shared import verdicts as _verdicts
 from fedhpo.reproduce.shared.pages import publish, side_by_side, static
 from fedhpo.reproduce.shared.tables import Mean, markdown
@@ -32,32 +33,41 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
         "# FedTune",
         "Demystifying hyperparameter optimization in federated learning (FedTune), under review at ICLR "
         f"2022. Made by `fedhpo reproduce fedtune --scale {found['scale']}`.",
-        f"Test accuracy in percent, mean ± standard error over {found['seeds']} paired seeds. A claim holds, "
-        "or does not, if two standard errors of the paired differences say so. Models, clients and "
-        "simulations are smaller than the paper's unless the scale is `paper`, so that what is "
-        "run here is to be compared with itself. A training that diverged counts as 0, and is told. Each "
-        f"pool has {found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning "
-        "as many in all (at most the whole pool).",
-        markdown(["set", "run here"], list(found["sets"].items())),
+        "Models, clients and simulations are smaller than the paper's unless the scale is `paper`, so that "
+        "what is run here is to be compared with itself. A training that diverged is told, and counts at "
+        "chance in differences; means and medians of accuracies are of the others.",
     ]
+    if found["rows"].get("worlds"):
+        parts += [_WORLDS, markdown(["set", "worlds"], list(found["world_sets"].items()))]
+    if set(found["rows"]) - {"worlds", "cnn"}:
+        parts += [
+            "" if found["rows"].get("worlds") else _NO_WORLDS,
+            "**The other parts** are of one deal of each set: test accuracy in percent, mean ± standard "
+            f"error over {found['seeds']} paired seeds of tuners and trainings. A claim on them holds, or "
+            "does not, if two standard errors of the paired differences say so. Each pool has "
+            f"{found['pool']} configs; FedTune takes {found['steps']} steps in each cell, global tuning as "
+            "many in all (at most the whole pool)." + _EARLIER * bool(found.get("earlier")),
+            markdown(["set", "run here"], list(found["sets"].items())),
+        ]
     if verdicts:
         parts += ["## Verdicts", _verdicts.table(verdicts)]
     for part, title, make in _TABLES:
         if found["rows"].get(part):
             parts += [f"## {title}", make(found["rows"][part])]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _accuracy(rows: Iterable[Row], **which: Any) -> str:
     values = [r["accuracy"] for r in rows if all(r[key] == value for key, value in which.items())]
-    found = Mean.of(values)
-    if not found.count:
-        return "–"
-    diverged = values.count(0.0)
+    known = [value for value in values if value is not None]
+    diverged = f"{len(values) - len(known)} of {len(values)} diverged"
+    if not known:
+        return diverged if values else "–"
+    found = Mean.of(known)
     return (
         f"{found.value:.2f}"
         + (f" ± {found.error:.2f}" if found.count > 1 else "")
-        + (f" ({diverged} of {len(values)} diverged)" if diverged else "")
+        + (f" ({diverged})" if len(known) < len(values) else "")
     )
 
 
@@ -157,7 +167,23 @@ def _figure_8(rows: Sequence[Row]) -> str:
     return markdown(["cells", "configs in all cells", "accuracy"], lines)
 
 
+_NO_WORLDS = (
+    "**Worlds**, the part that can tell tables from one config for all (`--only worlds`), were not run: "
+    "nothing on this page is about tables that are scored in the mixture."
+)
+_EARLIER = (
+    " They were run before the process knew the noise of its scores and the logarithm of the rate, and "
+    "before it chose by posterior mean."
+)
+_WORLDS = (
+    "**Worlds.** Each is a fresh draw of test rows, public rows, clients, simulations and trainings. "
+    "Searches of a table and of one config have the same budget; candidates share deals, cohorts and first "
+    "models. What is compared, over how many worlds, was written down before the first (`plan.toml`); "
+    "verdicts are by `fedhpo.research.statistics`, with Holm's correction over all claims of the plan."
+)
 _TABLES = (
+    ("worlds", "Worlds: one config for all against tables", worlds_table),
+    ("cnn", "Worlds with the convolutional model", worlds_table),
     ("table1", "Table 1: accuracy by way of tuning", _table_1),
     ("table2", "Table 2: best learning rates", _table_2),
     ("figure1", "Figure 1c: tuning iterations", _figure_1),

@@ -27,6 +27,7 @@ from fedhpo.reproduce.fedtune.lab import Lab, hand_grid
 from fedhpo.reproduce.fedtune.pools import Pool, steps_until
 from fedhpo.reproduce.fedtune.rates import figure_2, table_2
 from fedhpo.reproduce.fedtune.training import Way
+from fedhpo.reproduce.fedtune.worlds_part import cnn, worlds
 from fedhpo.space.config import Config
 
 #: Each set's table comes from the next one (Figure 6).
@@ -174,7 +175,7 @@ def _filled(lab: Lab, name: str, measure: str) -> dict[str, Any]:
             model=setting.shape,
         )
         [search] = tune_cells(
-            lambda asked: [one.held_out for one in simulator.simulate(asked)],
+            lambda asked: [one.score("held-out") for one in simulator.simulate(asked)],
             Cells((0.5,), (1,)),
             setting.space,
             tuner,
@@ -236,6 +237,8 @@ def _by_cells(lab: Lab, seed: int) -> dict[str, Any]:
 
 #: The parts by name, in the order in which they are run.
 PARTS: Mapping[str, Callable[[Lab], list[dict[str, Any]]]] = {
+    "worlds": worlds,
+    "cnn": cnn,
     "figure1": figure_1,
     "figure5": figure_5,
     "table1": table_1,

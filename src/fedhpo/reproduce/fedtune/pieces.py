@@ -21,14 +21,16 @@ class Pieces:
     True
     """
 
-    def __init__(self, folder: str | Path, say: Callable[[str], None]) -> None:
-        self.folder, self._say = Path(folder), say
+    def __init__(self, folder: str | Path, say: Callable[[str], None], kept_only: bool = False) -> None:
+        self.folder, self._say, self._kept_only = Path(folder), say, kept_only
 
     def get(self, name: str, compute: Callable[[], Any]) -> Any:
-        """The piece, computed unless it is there."""
+        """The piece, computed unless it is there; None where only what is kept is wanted, and it is not."""
         path = self.folder / f"{name}.json"
         if path.is_file():
             return json.loads(path.read_text(encoding="utf-8"))
+        if self._kept_only:
+            return None
         found = json.dumps(compute())
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")

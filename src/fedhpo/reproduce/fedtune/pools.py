@@ -14,6 +14,7 @@ from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData
 from fedhpo.methods.fedtune import Cells, CellSearch, CellTuner, ReferenceTable, Simulator, tune_cells
 from fedhpo.methods.fedtune.fill import table_of
+from fedhpo.methods.fedtune.simulator import binomial_error
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import Objective
 from fedhpo.reproduce.fedtune.sets import Scale, Setting, World
@@ -42,8 +43,13 @@ class Pool:
         # In order, for a grid: pools are drawn at random.
         ordered = sorted(self.configs, key=lambda c: tuple(c.client.values()))
         pool = ordered if tuner.sampler == "grid" else self.configs
+
+        def scored(cell: int, config: Config) -> tuple[float, float]:
+            score = float(scores[rows[cell], place[config]])
+            return score, binomial_error(score, self.setting.held_out)
+
         return tune_cells(
-            lambda asked: [float(scores[rows[cell], place[config]]) for cell, config in asked],
+            lambda asked: [scored(cell, config) for cell, config in asked],
             grid,
             self.setting.space,
             tuner,

@@ -22,6 +22,7 @@ from fedhpo.data.partition import Partitioner
 from fedhpo.data.samples import Samples
 from fedhpo.data.sets.request import Request
 from fedhpo.methods.fedtune import Cells, ProxySet
+from fedhpo.reproduce.fedtune.world_setting import WorldSetting
 from fedhpo.space import Ordinal, Space
 
 PARTITIONS = ("index", "gaussian", "poisson", "natural")
@@ -56,7 +57,7 @@ class Setting:
         rate, batch = self.own
         return Space(
             client={
-                "lr": Ordinal([round(0.002 * k, 3) for k in range(1, 401)], default=rate),
+                "lr": Ordinal([round(0.002 * k, 3) for k in range(1, 401)], log=True, default=rate),
                 "batch_size": Ordinal([4, 8, 16], default=batch),
                 "epochs": Ordinal(list(self.epochs), default=self.epochs[1]),
             },
@@ -93,9 +94,9 @@ class World:
         rng = stream(0, "world")
         published = np.setdiff1d(every, rows) if setting.data != "femnist" else np.empty(0, np.int64)
         if len(published):
-            tested = _balanced(samples.y, published, setting.test, 1.0, rng)
+            tested = balanced(samples.y, published, setting.test, 1.0, rng)
         else:
-            tested = _balanced(samples.y, rows, setting.test, 1 / 3, rng)
+            tested = balanced(samples.y, rows, setting.test, 1 / 3, rng)
         left = rng.permutation(np.setdiff1d(rows, tested))
         return cls(setting, samples, np.sort(left[: setting.proxy]), np.sort(left[setting.proxy :]), tested)
 
@@ -163,7 +164,7 @@ class World:
         ).validate()
 
 
-def _balanced(labels: Any, rows: Integers, count: int, most: float, rng: np.random.Generator) -> Integers:
+def balanced(labels: Any, rows: Integers, count: int, most: float, rng: np.random.Generator) -> Integers:
     """About `count` rows, as many of each class, never more than the share `most` of a class."""
     pool = by_class(labels[rows].astype(np.int64), rng)
     each = np.minimum(max(1, count // pool.clients), np.maximum((most * pool.sizes).astype(np.int64), 1))
@@ -187,6 +188,10 @@ class Scale:
     table_2_quantities: tuple[int, int]
     seeds: int
     tuner_seeds: int
+    world_sets: Mapping[str, WorldSetting]
+    cnn_sets: Mapping[str, WorldSetting]
+    #: Worlds of each set; as many as the plan says if None.
+    worlds: int | None = None
 
 
 _DEFAULT = {
@@ -215,8 +220,42 @@ _TINY = Setting(
 )
 _SMOKE = dict.fromkeys(_DEFAULT, _TINY)
 
+_WORLDS = {
+    "fashion_mnist": WorldSetting("fashion_mnist", (0.002, 8)),
+    "femnist": WorldSetting("femnist", (0.004, 8), held_out=620, test=1240),
+    "cifar10": WorldSetting("cifar10", (0.05, 16)),
+}
+_CNN = {
+    "fashion_mnist": WorldSetting(
+        "fashion_mnist", (0.002, 8), model="cnn_small", rates=(0.05, 0.1, 0.2, 0.4), slopes=(-2.0,)
+    )
+}
+_TINY_WORLD = WorldSetting(
+    "digits",
+    (0.1, 8),
+    components=16,
+    hidden=8,
+    clients=8,
+    cohort=3,
+    rounds=4,
+    proxy=700,
+    held_out=100,
+    test=200,
+    indices=(0.2, 0.8),
+    quantities=(20, 40),
+    steps=6,
+    deals=1,
+    simulated_rounds=2,
+    cell_steps=4,
+    cell_rounds=2,
+    rates=(0.1, 0.2),
+    slopes=(-1.0,),
+)
+
 SCALES: Mapping[str, Scale] = {
-    "default": Scale(_DEFAULT, 120, 40, 15, 5, 10, 5, 10, 12, (100, 200), 3, 5),
-    "paper": Scale(_PAPER, 400, 160, 60, 5, 20, 8, 20, 20, (400, 800), 5, 10),
-    "smoke": Scale(_SMOKE, 10, 6, 3, 2, 2, 2, 2, 3, (20, 40), 2, 2),
+    "default": Scale(_DEFAULT, 120, 40, 15, 5, 10, 5, 10, 12, (100, 200), 3, 5, _WORLDS, _CNN),
+    "paper": Scale(_PAPER, 400, 160, 60, 5, 20, 8, 20, 20, (400, 800), 5, 10, _WORLDS, _CNN),
+    "smoke": Scale(
+        _SMOKE, 10, 6, 3, 2, 2, 2, 2, 3, (20, 40), 2, 2, {"digits": _TINY_WORLD}, {"digits": _TINY_WORLD}, 2
+    ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,31 +24,57 @@ def train(
     seed: int,
     server: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, Any]]:
+    """Train a model in each way, as a set's setting says; where training diverged the accuracy is None."""
+    found = trainings(
+        federation,
+        ways,
+        rounds=setting.rounds,
+        cohort=setting.cohort,
+        model=setting.shape,
+        seed=seed,
+        server=server,
+    )
+    return {
+        name: {**one, "accuracy": None if math.isnan(one["accuracy"]) else one["accuracy"]}
+        for name, one in found.items()
+    }
+
+
+def trainings(
+    federation: Federation,
+    ways: Mapping[str, Way],
+    *,
+    rounds: int,
+    cohort: int,
+    model: Mapping[str, Any],
+    seed: int,
+    server: Mapping[str, Any] | None = None,
+) -> dict[str, dict[str, Any]]:
     """Train a model in each way: the same first model, cohorts and batches for all.
 
-    The accuracy is the mean over the last five rounds, in percent, 0 where training diverged; the paper takes
-    the best round by test accuracy, which favours whoever is noisy.
+    The accuracy is the mean over the last five rounds, in percent, NaN where training diverged; the paper
+    takes the best round by test accuracy, which favours whoever is noisy.
     """
     tester = int(federation.test_clients[0])
     names = list(ways)
     going = set(names)
     curves: dict[str, list[tuple[int, float]]] = {name: [] for name in names}
     for trial, _ in enumerate(names):
-        federation.start(trial, dict(setting.shape), derive(seed, "model"))
-    every = max(1, setting.rounds // _POINTS)
+        federation.start(trial, dict(model), derive(seed, "model"))
+    every = max(1, rounds // _POINTS)
     try:
-        for number in range(1, setting.rounds + 1):
+        for number in range(1, rounds + 1):
             rng = stream(seed, "cohort", number)
-            cohort = [int(c) for c in rng.choice(federation.train_clients, setting.cohort, replace=False)]
+            members = [int(c) for c in rng.choice(federation.train_clients, cohort, replace=False)]
             work = [
-                Work(trial, cohort, _for(ways[name], cohort), dict(server or {}), scores=())
+                Work(trial, members, _for(ways[name], members), dict(server or {}), scores=())
                 for trial, name in enumerate(names)
                 if name in going
             ]
             for report in federation.round(work) if work else []:
                 if not report.applied:
                     going.discard(names[report.trial])
-            if number % every == 0 or number > setting.rounds - _LAST:
+            if number % every == 0 or number > rounds - _LAST:
                 numbers = [trial for trial, name in enumerate(names) if name in going]
                 for scores in federation.evaluate(numbers, [tester], "test"):
                     curves[names[scores.trial]].append((number, 100 * float(scores.accuracy[0])))
@@ -57,7 +84,7 @@ def train(
     return {
         name: {
             "curve": curves[name],
-            "accuracy": float(np.mean([y for _, y in curves[name][-_LAST:]])) if name in going else 0.0,
+            "accuracy": float(np.mean([y for _, y in curves[name][-_LAST:]])) if name in going else math.nan,
         }
         for name in names
     }

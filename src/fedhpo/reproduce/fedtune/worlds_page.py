@@ -1,0 +1,112 @@
+"""What worlds say: accuracy by way, what diverged, the headroom, the verdicts of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedhpo.reproduce.fedtune.paper import CHANCE
+from fedhpo.reproduce.fedtune.worlds_part import plan
+from fedhpo.reproduce.shared.tables import markdown
+from fedhpo.reproduce.shared.verdicts import Verdict
+from fedhpo.research.statistics import Paired, Rate
+
+Row = Mapping[str, Any]
+
+WAYS = {
+    "own": "the paper's hand-set config (its Table 3)",
+    "global": "one config for all, tuned in the mixture",
+    "mixture": "table, scored in the mixture",
+    "guarded": "the same, kept only if ahead on fresh deals",
+    "weights": "one config, weights that fall with the index",
+    "fednova": "one config, FedNova",
+    "cells": "table, each cell tuned alone (the paper's)",
+}
+HALF = "half of the headroom"
+
+
+def judge_worlds(rows: Sequence[Row]) -> list[Verdict]:
+    """The claims of the plan; one whose worlds are not all there is undecided."""
+    planned = plan()
+    judged = planned.judge(lambda way, name: endpoints(rows, way, name))
+    found = []
+    for claim in planned.claims:
+        one, wanted = judged[claim.name], claim.replicates * len(claim.sets)
+        if not one.paired.count:
+            continue
+        verdict = one.verdict if one.paired.count == wanted else f"undecided ({one.paired.count} of {wanted})"
+        found.append(Verdict(claim.name, _PAPER.get(claim.second, "not in it"), str(one.paired), verdict))
+    return found
+
+
+_PAPER = {"global": "+4 to +7 points"}
+
+
+def endpoints(rows: Sequence[Row], way: str, name: str) -> dict[int, float]:
+    """A way's accuracy in each world of a set; chance where it diverged."""
+    own = [row for row in rows if row["set"] == name]
+    if way == HALF:
+        flat = endpoints(rows, "global", name)
+        return {row["world"]: flat[row["world"]] + headroom(row) / 2 for row in own}
+    return {row["world"]: _counted(row, way) for row in own}
+
+
+def _counted(row: Row, way: str) -> float:
+    found = row["accuracy"][way]
+    return CHANCE[row["set"]] if found is None else float(found)
+
+
+def headroom(row: Row) -> float:
+    """The best table of the grid minus its best constant, both picked on the test rows of this world."""
+    best: dict[bool, float] = {}
+    for name in row["accuracy"]:
+        if name.startswith("grid "):
+            falling = float(name.split()[2]) != 0
+            best[falling] = max(best.get(falling, 0.0), _counted(row, name))
+    # A table may have slopes 0: it is never behind.
+    return max(best[True], best[False]) - best[False]
+
+
+def worlds_table(rows: Sequence[Row]) -> str:
+    """Accuracy by way and set; differences to one config for all; what diverged; the headroom."""
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    parts = []
+    for name in names:
+        own = [row for row in rows if row["set"] == name]
+        flat = endpoints(rows, "global", name)
+        lines = []
+        for way, words in WAYS.items():
+            known = [row["accuracy"][way] for row in own if row["accuracy"][way] is not None]
+            diverged = Rate(len(own) - len(known), len(own))
+            gap = Paired.of(endpoints(rows, way, name), flat)
+            lines.append(
+                [
+                    words,
+                    f"{np.median(known):.2f}" if known else "–",
+                    f"{np.mean(known):.2f}" if known else "–",
+                    "–" if way == "global" else f"{gap.median:+.2f}",
+                    "–" if way == "global" else _with_error(gap),
+                    "–" if way == "global" else f"{sum(d > 0 for d in gap.differences)} of {gap.count}",
+                    str(diverged) if diverged.count else f"0 of {diverged.of}",
+                ]
+            )
+        room = Paired(tuple(headroom(row) for row in own))
+        kept = sum(bool(row["facts"]["compared"]["kept"]) for row in own)
+        slopes = [row["facts"]["mixture"]["policy"]["index_slope"] for row in own]
+        over = ("over one config: median", "mean ± error", "worlds better")
+        columns = ["way", "median", "mean", *over, "diverged"]
+        parts += [
+            f"### {name}, {len(own)} worlds",
+            markdown(columns, lines),
+            f"Headroom (best falling table minus best constant of a grid, both picked on test): "
+            f"{_with_error(room)}; the guard kept {kept} of {len(own)} tables; median slope of the rate "
+            f"{np.median(slopes):+.2f} doublings per 0.3 of the index, capped in "
+            f"{sum(bool(row['facts']['capped']) for row in own)}.",
+        ]
+    return "\n\n".join(parts)
+
+
+def _with_error(paired: Paired) -> str:
+    return f"{paired.mean:+.2f} ± {paired.error:.2f}"
