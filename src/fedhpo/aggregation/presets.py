@@ -10,6 +10,6 @@ from fedhpo.aggregation.sizes import WEIGHT_CAP
 #: Withstands a quarter of hostile clients, at nearly no cost where there are none: the default over Flower.
 SAFE = Aggregation(rule="direction_filter", trim=0.25, weight_cap=WEIGHT_CAP)
 #: Withstands up to two fifths of crude attackers, at some cost where there are none.
-STRICT = Aggregation(rule="direction_filter", trim=0.4, weight_cap=WEIGHT_CAP)
+STRICT = Aggregation(rule="agreement_filter", trim=0.4, weight_cap=WEIGHT_CAP)
 
 PRESETS: Mapping[str, Aggregation] = {"safe": SAFE, "strict": STRICT}
