@@ -25,9 +25,10 @@ MODELS = ("mlp", "cnn_small", "cnn_femnist", "lstm", "mlp_digits")
 
 def work(name: str) -> None:
     """In a child: a round for each line read, answered by its wall and CPU seconds."""
-    import engine
     import psutil
     import torch
+
+    import engine
 
     def cpu() -> float:
         me = psutil.Process()
@@ -91,7 +92,10 @@ def compare(other: Path, name: str, rounds: int) -> dict[str, float]:
         pairs.append((took[0], took[1]))
     for tree in trees:
         tree.close()
-    found = {"before": statistics.median(a[0] for a, _ in pairs), "now": statistics.median(b[0] for _, b in pairs)}
+    found = {
+        "before": statistics.median(a[0] for a, _ in pairs),
+        "now": statistics.median(b[0] for _, b in pairs),
+    }
     wall = [a[0] / b[0] for a, b in pairs]
     found["ratio"] = statistics.median(wall)
     low, _, high = statistics.quantiles(wall, n=4)
@@ -113,7 +117,7 @@ def main() -> None:
         if not options.json:
             print(
                 f"{name:12s} {found['ratio']:.3f} (quartiles {found['low']:.3f} to {found['high']:.3f}), "
-                f"CPU {found['cpu']:.3f}; {found['before'] * 1e3:.1f} and {found['now'] * 1e3:.1f} ms a round",
+                f"CPU {found['cpu']:.3f}; {1e3 * found['before']:.1f} and {1e3 * found['now']:.1f} ms",
                 flush=True,
             )
     if options.json:
