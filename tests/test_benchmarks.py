@@ -42,10 +42,12 @@ def test_the_limits_of_the_hostile_benchmark_by_hand(tmp_path):
     hostile = imported(BENCHMARKS[0].with_name("hostile.py"))
     cell = sys.modules["hostility.cells"].Cell
     log, choices = hostile.Log(tmp_path / "log.jsonl"), hostile.Choices(tmp_path / "choices.jsonl")
-    log.add({cell("iid", "mean", "none", 0.0, 0.0, seed): 0.95 for seed in range(5)})
-    log.add({cell("iid", "safe", "none", 0.0, 0.0, seed): 0.93 for seed in range(5)})
-    log.add({cell("iid", "safe", "sign flip", 0.25, 1.0, seed): 0.91 for seed in range(5)})
-    log.add({cell("iid", "safe", "noise", 0.25, 10.0, seed): 0.5 for seed in range(4)})
+    log.add({cell("iid", "mean", "none", 0.0, 0.0, seed): 0.95 for seed in range(5, 10)})
+    log.add({cell("iid", "safe", "none", 0.0, 0.0, seed): 0.93 for seed in range(5, 10)})
+    log.add({cell("iid", "safe", "sign flip", 0.25, 1.0, seed): 0.91 for seed in range(5, 10)})
+    log.add({cell("iid", "safe", "noise", 0.25, 10.0, seed): 0.5 for seed in range(5, 9)})
     assert hostile.broken(log, choices, 5) == ["safe, iid, none at 0%: 2.0 points lost, at most 1"]
-    log.add({cell("iid", "safe", "sign flip", 0.25, 10.0, seed): 0.8 for seed in range(5)})  # a stronger one
+    log.add(
+        {cell("iid", "safe", "sign flip", 0.25, 10.0, seed): 0.8 for seed in range(5, 10)}
+    )  # a stronger one
     assert len(hostile.broken(hostile.Log(tmp_path / "log.jsonl"), choices, 5)) == 2

@@ -21,6 +21,7 @@ name = "mlp"
 [space.client]
 lr = { low = 0.01, high = 1.0, log = true }
 [method]
+name = "sha"
 trials = 4
 rate = 2
 finalists = 1
@@ -120,7 +121,7 @@ def test_the_same_study_goes_on_and_another_gets_its_own_run(folder, capsys):
     ]
 
 
-MORE = STUDY.replace("trials = 4\nrate = 2\nfinalists = 1", 'name = "random"')
+MORE = STUDY.replace('name = "sha"\ntrials = 4\nrate = 2\nfinalists = 1', 'name = "random"')
 
 
 def test_a_larger_total_goes_on_in_the_same_run(folder, capsys):

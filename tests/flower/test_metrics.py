@@ -51,7 +51,7 @@ def ray_cluster():
     head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
     found = utils.Cluster(initialize_head=True, head_node_args=head)
     ray.init(found.address, log_to_driver=False)
-    yield
+    yield found
     ray.shutdown()
     found.shutdown()
 
@@ -73,7 +73,7 @@ def test_auroc_and_f1_are_the_same_over_flower():
 
 def test_ray_gives_the_same_numbers(ray_cluster):
     ours = STUDY.tune(federation=fh.simulate("linear", twelve_percent(), workers=0, stacking=False))
-    with fh.simulate("linear", twelve_percent(), ray="auto", stacking=False) as federation:
+    with fh.simulate("linear", twelve_percent(), ray=ray_cluster.address, stacking=False) as federation:
         theirs = STUDY.tune(federation=federation)
     assert ours.facts["best"] == theirs.facts["best"]
     assert [dict(row) for row in ours.trials] == [dict(row) for row in theirs.trials]

@@ -52,7 +52,7 @@ def test_halving_keeps_the_ends_of_the_front_not_the_two_most_accurate():
         return Trial(number, SPACE.default(), None, (), scores=[score])
 
     rung = [trial(0, 0.9, 100), trial(1, 0.89, 99), trial(2, 0.5, 10), trial(3, 0.95, 90, violation=0.1)]
-    assert [t.number for t in best_first(rung, fh.Evaluator())] == [0, 2, 1, 3]
+    assert [t.number for t in best_first(rung, fh.Evaluator(), fh.Objective())] == [0, 2, 1, 3]
 
 
 def test_halving_has_more_finalists_where_there_is_no_one_winner(federation):

@@ -279,7 +279,7 @@ def test_mistakes_are_named(wrong, message):
 
 
 def test_total_is_ten_trainings_unless_given():
-    result = fh.tune(ToyFederation(), SPACE, rounds=40, cohort=4)
+    result = fh.tune(ToyFederation(), SPACE, "sha", rounds=40, cohort=4)
     assert result.cost["budget"] == {"rounds": 400}
     # 54 -> 18 -> 6 -> 3 trials: 36 end at round 4, 12 at 8, 3 at 13, and three train to the end.
     assert Counter(row["rounds"] for row in result.trials) == {4: 36, 8: 12, 13: 3, 40: 3}

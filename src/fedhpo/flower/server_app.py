@@ -86,7 +86,7 @@ def app_federation(
         raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
     file = read_app(section.path)
     config = {key: value for key, value in run_config.items() if key != RUN_DIRECTORY}
-    settings = study.file.flower.model_dump(exclude_none=True)
+    settings = study.file.flower.model_dump(exclude_none=True, exclude={"hold_replies"})
     settings.setdefault("clients", study.file.budget.cohort)
     settings["clients_file"] = None if directory is None else directory / CLIENTS
     return AppFederation(

@@ -27,10 +27,15 @@ def method_in(values: Mapping[str, Any], where: str = "method") -> Method | Tune
     TPE(trials=None, side_by_side=1, startup=None, gamma=0.2, multivariate=True)
     >>> tuner = method_in({"schedule": {"name": "halving", "trials": 9}, "sampler": {"name": "tpe"}})
     >>> tuner.schedule, tuner.policy
-    (Halving(trials=9, rate=3, eliminations=None, finalists=1), Fixed())
+    (Halving(trials=9, rate=3, eliminations=None, finalists=1, judge='evaluation'), Fixed())
     """
     if is_composed(values):
         return _tuner({key: value for key, value in values.items() if key != "name"}, where)
+    if values and "name" not in values:
+        raise InputError(
+            f"{where}.name is missing: {', '.join(values)} must be of a method, such as name = 'sha'; without any "
+            "setting the default is auto"
+        )
     made: Method = _made(methods, {"name": Auto.name, **values}, where)
     return made
 
