@@ -44,6 +44,7 @@ def classes() -> list[type[Any]]:
         "Encoding",
         "Profile",
         "Profiles",
+        "ProfileQuery",
         "FederatedData",
         "Split",
         "Observation",

@@ -19,7 +19,7 @@ _CHUNK = 1 << 24
 
 def validate(data: FederatedData) -> None:
     """Raise `InputError` for the first thing that cannot be trained on."""
-    if data.task not in TASKS:
+    if not isinstance(data.task, str) or data.task not in TASKS:
         raise unknown_name("task", data.task, TASKS)
     _check_types(data)
     _check_arrays(data)

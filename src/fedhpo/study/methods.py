@@ -33,7 +33,7 @@ def method_in(values: Mapping[str, Any], where: str = "method") -> Method | Tune
         return _tuner({key: value for key, value in values.items() if key != "name"}, where)
     if values and "name" not in values:
         raise InputError(
-            f"{where}.name is missing: {', '.join(values)} must be of a method, such as name = 'sha'; without "
+            f"{where}.name is missing: {', '.join(values)} belong to one, such as name = 'sha'; without "
             "any setting the default is auto"
         )
     made: Method = _made(methods, {"name": Auto.name, **values}, where)

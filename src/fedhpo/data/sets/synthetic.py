@@ -93,6 +93,7 @@ def _sizes(clients: int, samples: int | Sequence[int] | None, rng: np.random.Gen
     if not isinstance(samples, Sequence):
         whole_number("samples", samples)
         return np.full(clients, samples, dtype=np.int64)
-    if len(samples) != 2 or not 1 <= samples[0] <= samples[1]:
+    whole = all(isinstance(number, int) for number in samples)
+    if len(samples) != 2 or not whole or not 1 <= samples[0] <= samples[1]:
         raise InputError(f"samples={samples!r}; allowed: a whole number, or a pair (least, most)")
     return np.clip(drawn, samples[0], samples[1])
