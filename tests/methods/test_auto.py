@@ -18,6 +18,7 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         (Case(81, 1296, 100, 1), "robust", None, "from 1 of 100 clients"),
         (Case(81, 1296, 100, 100), "robust", None, "Scores are exact"),
         (Case(8, 128, 100, 1), "gp", None, "8 rounds are too short"),
+        (Case(8, 128, 100, 1, several=True), "sha", None, "several objectives"),
         (Case(9, 144, 100, 1), "robust", None, "from 1 of 100 clients"),
         (Case(8, 128, 100, 1, 100.0), "gp", "laplace", "8 rounds"),
         # 87 scores of 1 of 100 clients: one client is in one of them, noise sqrt(2) / 100.
@@ -64,6 +65,15 @@ def test_it_comes_to_what_the_method_that_it_takes_comes_to(rounds, evaluation, 
     assert list(auto.trials) == list(own.trials)
     assert auto.best_config == own.best_config
     assert auto.cost["evaluations"] == own.cost["evaluations"]
+
+
+def test_several_objectives_and_constraints_need_no_method_to_be_named() -> None:
+    def run(**more: object) -> fh.Result:
+        federation = ToyFederation(clients=6)
+        return fh.tune(federation, SPACE, rounds=9, total=72, cohort=2, **more)  # type: ignore[arg-type]
+
+    for more in ({"objectives": ["loss", "samples"]}, {"constraints": ["samples <= 1e9"]}):
+        assert run(**more).facts["auto"]["method"] == "sha"
 
 
 def test_a_total_below_one_training_is_refused() -> None:

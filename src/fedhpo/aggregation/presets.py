@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 
-#: Withstands a quarter of hostile clients, at nearly no cost where there are none: the default over Flower.
+#: Withstands a quarter of hostile clients, at the cost of about a point where there are none: the default
+#: over Flower.
 SAFE = Aggregation(rule="direction_filter", trim=0.25, weight_cap=WEIGHT_CAP)
 #: Withstands up to two fifths of crude attackers, at some cost where there are none.
 STRICT = Aggregation(rule="agreement_filter", trim=0.4, weight_cap=WEIGHT_CAP)

@@ -1,9 +1,10 @@
 """The default method, chosen by rule from the budget, the clients and the privacy of a study.
 
-1. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
-2. Halving would need so many private scores that each is noisier than configs differ: random search, which
+1. There are several objectives, or constraints: successive halving, which sorts trials by all of them.
+2. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
+3. Halving would need so many private scores that each is noisier than configs differ: random search, which
    needs the fewest.
-3. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact.
+4. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact.
 
 What it took, and why, is said in two sentences, in result.json (`auto`) and in the report. `fedhpo advise`
 goes by the same rule, and can measure in a pilot how much configs differ.
@@ -15,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedhpo.methods.presets import GP, RandomSearch
+from fedhpo.methods.presets import GP, SHA, RandomSearch
 from fedhpo.methods.robust import Robust, plan
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.method import Method
@@ -35,7 +36,8 @@ SPREAD = 0.1
 class Case:
     """What the rule goes by. `asked` of `clients` validation clients make a score; `spread` is of configs.
 
-    `rotates` says whether a client is charged only for the private scores that it takes part in.
+    `rotates` says whether a client is charged only for the private scores that it takes part in, `several`
+    whether there are further objectives, or constraints.
     """
 
     rounds: int
@@ -45,6 +47,7 @@ class Case:
     epsilon: float | None = None
     rotates: bool = False
     spread: float = SPREAD
+    several: bool = False
 
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
@@ -59,6 +62,7 @@ class Case:
             None if privacy is None else privacy.epsilon,
             privacy is not None and privacy.rotates,
             spread,
+            bool(search.criteria),
         )
 
     @property
@@ -89,6 +93,13 @@ def choose(case: Case) -> Choice:
     'permute-and-flip'
     """
     private = case.epsilon is not None
+    if case.several:
+        return Choice(
+            SHA(),
+            None,
+            "Successive halving, which keeps the trials that no other one beats in everything. There are "
+            "several objectives, or constraints, and a race of robust halving knows only one score.",
+        )
     if case.rounds < RUNGS:
         return Choice(
             GP(),
@@ -118,16 +129,21 @@ def choose(case: Case) -> Choice:
 class Auto(Method):
     """The default: a method chosen by rule from budget, clients and privacy, which says what and why.
 
-    It takes `robust`; `gp` where trainings are too short to be cut; `random` where privacy leaves only few
-    looks at scores.
+    It takes `robust`; `sha` for several objectives, or constraints; `gp` where trainings are too short to be
+    cut; `random` where privacy leaves only few looks at scores.
     """
 
     name: ClassVar[str] = "auto"
 
     def rounds(self, search: Search) -> int:
-        """The rounds it will spend; refuses a total below one training."""
-        method = GP() if search.rounds < RUNGS else Robust()
-        return method.rounds(search)
+        """The rounds it will spend; refuses a total below one training.
+
+        It is asked before clients are known: where random search will run, this is what robust halving
+        spends.
+        """
+        if search.criteria:
+            return SHA().rounds(search)
+        return (GP() if search.rounds < RUNGS else Robust()).rounds(search)
 
     def run(self, search: Search) -> Trial:
         """Choose, say so, and tune."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
-from fedhpo.methods import Tuner
+from fedhpo.methods import Auto, Tuner
 from fedhpo.methods.preset import Preset
 from fedhpo.protocol.criteria import CostObjective, Criteria, aim_of
 from fedhpo.protocol.method import Method
@@ -66,6 +66,8 @@ def check_criteria(criteria: Criteria, method: Method | Tuner, evaluator: Evalua
     what = "several objectives" if criteria.others else "constraints"
     if evaluator.privacy is not None:
         raise InputError(f"{what} cannot go with privacy: what is released of a trial is one score")
+    if isinstance(method, Auto):  # it takes one that can
+        return
     tuner = method.tuner() if isinstance(method, Preset) else method
     if (
         not isinstance(tuner, Tuner)

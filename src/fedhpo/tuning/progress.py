@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from importlib import import_module
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,15 +158,14 @@ class NotebookLine:
 
     def __call__(self, event: Event) -> None:
         """Draw the line."""
-        from IPython.display import HTML, display
-
+        show: Any = import_module("IPython.display")
         done, total = event.search.ledger.spent["rounds"], event.search.total
         left = None if event.replayed else self._pace.left(done, total)
         bar = f"<progress value={done:g} max={max(total, done):g}></progress> {where(done, total)}"
         said = f"{state(event.search)}{f'; about {duration(left)} left' if left else ''}"
-        shown = HTML(f"{bar}<br><small>{escape(said)}</small>")
+        shown = show.HTML(f"{bar}<br><small>{escape(said)}</small>")
         if self._handle is None:
-            self._handle = display(shown, display_id=True)
+            self._handle = show.display(shown, display_id=True)
         else:
             self._handle.update(shown)
 

@@ -54,7 +54,7 @@ def _nothing(task: Task) -> Sequence[Config]:
 class Entry:
     """A method as the bench runs it: how it is made, which configs come first, how it sees scores.
 
-    `mechanism` is the private one that measured best for it on the development tables. A `slow` one fits a
+    `mechanism` is the private one with the least noise for what it asks. A `slow` one fits a
     process before every trial, and may get fewer seeds.
     """
 
