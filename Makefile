@@ -10,8 +10,8 @@ demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
 
 test: lint types
-	# One more than there are cores: many tests wait for processes to start.
-	$(BIN)/python -m pytest -n $$(($$(nproc) + 1))
+	# One more than there are cores: many tests wait for processes to start. One thread each.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 1))
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed
