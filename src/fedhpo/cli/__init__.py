@@ -147,6 +147,9 @@ def _add_table(table: argparse.ArgumentParser) -> None:
     build.add_argument("study", metavar="STUDY", help="the study file (TOML)")
     build.add_argument("--configs", type=_positive, metavar="N", default=128, help="(default: 128)")
     build.add_argument(
+        "--again", type=_natural, metavar="N", default=0, help="train the N best configs a second time"
+    )
+    build.add_argument(
         "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
     )
     build.add_argument(

@@ -28,6 +28,7 @@ def _build(options: argparse.Namespace) -> int:
         study,
         options.configs,
         run=Path(options.runs) / f"table-{study.name}",
+        again=options.again,
         unit=options.unit,
         every=options.every,
         workers=options.workers,
@@ -109,6 +110,7 @@ def _in_words(facts: dict[str, Any]) -> str:
         ("clients", f"{facts['train_clients']} train, {facts['validation_clients']} validate"),
         ("heterogeneity", ", ".join(f"{p:g}" for p in facts["heterogeneity"])),
         ("error at the end", f"best {score(error['best'])}, median {score(error['median'])}"),
+        *_trained_again(facts),
         ("precision", f"errors exact, losses within {relative:.2g}%"),
         ("built in", duration(recipe.get("wall_seconds", 0.0))),
     ]
@@ -116,3 +118,11 @@ def _in_words(facts: dict[str, Any]) -> str:
         rows.append(("size", f"{facts['bytes'] / 1e6:.2f} MB"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in rows)
+
+
+def _trained_again(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not facts["trained_again"]:
+        return []
+    points = 100 * facts["training_deviation"]
+    words = f"the {facts['trained_again']} best configs; a training deviates by {points:.2f} points"
+    return [("trained again", words)]

@@ -53,6 +53,7 @@ class Part:
             wrong=table.wrong[:, self.configs][..., self.clients],
             loss=table.loss[:, self.configs][..., self.clients],
             counted=table.counted[:, self.clients],
+            again=None if table.again is None else table.again.kept(self.configs, self.clients),
         )
 
 
