@@ -89,10 +89,12 @@ def _listed(name: str, path: Path) -> dict[str, Any]:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from fedhpo.research.tables import load_table
+    from fedhpo.research.tables import cross_validate, load_table
 
     table = load_table(options.table)
     facts = {"table": options.table, **table.facts(), "study": dict(table.study_tables)}
+    if options.surrogate:
+        facts["surrogate"] = cross_validate(table).to_dict()
     print(json.dumps(facts) if options.json else _in_words(facts))
     return OK
 
@@ -114,6 +116,14 @@ def _in_words(facts: dict[str, Any]) -> str:
         ("precision", f"errors exact, losses within {relative:.2g}%"),
         ("built in", duration(recipe.get("wall_seconds", 0.0))),
     ]
+    if "surrogate" in facts:
+        off = {name: 100 * value for name, value in facts["surrogate"].items()}
+        words = (
+            f"off by {off['level']:.1f} points for unseen configs (they deviate by {off['spread']:.1f}), "
+            f"{off['better_half']:.1f} in the better half, {off['client']:.1f} at one client; "
+            f"rank correlation {facts['surrogate']['rank']:.2f}"
+        )
+        rows.append(("surrogate", words))
     if "bytes" in facts:
         rows.append(("size", f"{facts['bytes'] / 1e6:.2f} MB"))
     width = max(len(name) for name, _ in rows)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,20 +41,7 @@ class Part:
         >>> len(part.configs), len(part.validation_clients), part.wrong.shape[1::2]
         (2, 3, (2, 3))
         """
-        sizes = np.zeros_like(table.validation_sizes)
-        kept = table.validation_clients[self.clients]
-        sizes[kept] = table.validation_sizes[kept]
-        return replace(
-            table,
-            configs=tuple(table.configs[place] for place in self.configs),
-            trained=table.trained[self.configs],
-            parameters=table.parameters[self.configs],
-            validation_sizes=sizes,
-            wrong=table.wrong[:, self.configs][..., self.clients],
-            loss=table.loss[:, self.configs][..., self.clients],
-            counted=table.counted[:, self.clients],
-            again=None if table.again is None else table.again.kept(self.configs, self.clients),
-        )
+        return table.kept(self.configs, self.clients)
 
 
 @dataclass(frozen=True, eq=False)

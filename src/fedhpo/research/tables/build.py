@@ -221,7 +221,7 @@ class _Curves:
             return None
         first = len(self._plan.configs)
         return Again(
-            np.array(self._best), self.trained[first:], self.wrong[:, first:], self.losses[:, first:]
+            np.array(self._best), self.trained[first:], self.wrong[:1, first:], self.losses[:1, first:]
         )
 
     def _group(self, begin: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,10 @@ from fedhpo.study.methods import brought
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """Some configs trained a second time: arrays as those of the table, of the configs at these places."""
+    """Some configs trained a second time: arrays as those of the table, of the configs at these places.
+
+    Only heterogeneity 0 is kept: the first axis of `wrong` and `loss` has length 1.
+    """
 
     configs: Ints
     trained: Ints
@@ -106,6 +109,23 @@ class CurveTable:
     def validation_clients(self) -> Ints:
         """The clients that scored."""
         return np.flatnonzero(self.validation_sizes)
+
+    def kept(self, configs: Ints, clients: Ints) -> CurveTable:
+        """The table with these configs and validation clients only, by their places in ascending order."""
+        sizes = np.zeros_like(self.validation_sizes)
+        held = self.validation_clients[clients]
+        sizes[held] = self.validation_sizes[held]
+        return replace(
+            self,
+            configs=tuple(self.configs[place] for place in configs),
+            trained=self.trained[configs],
+            parameters=self.parameters[configs],
+            validation_sizes=sizes,
+            wrong=self.wrong[:, configs][..., clients],
+            loss=self.loss[:, configs][..., clients],
+            counted=self.counted[:, clients],
+            again=None if self.again is None else self.again.kept(configs, clients),
+        )
 
     def level(self, heterogeneity: float) -> int:
         """The place of one of the recorded heterogeneities."""

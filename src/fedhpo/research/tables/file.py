@@ -1,7 +1,8 @@
 """A table's file: a zip of a JSON header and plain NumPy arrays, LZMA inside. Nothing is ever unpickled.
 
 Error rates are stored exactly, as counts. Losses are float16, with as many bits of the mantissa (10, 8, 6
-or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 4 MB; the header says how many.
+or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 4 MB; the header says how many. Both are
+kept as differences between scored rounds. Files of format 1 hold the numbers themselves.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
+from fedhpo.research.tables.coding import coded_losses, decoded_losses, differences, from_differences
 from fedhpo.research.tables.curve_table import Again, CurveTable
 from fedhpo.space.config import Config
 from fedhpo.study.methods import brought
 
 #: Raised when the content changes; older files of a number that is known here are still read.
-FORMAT = 1
+FORMAT = 2
+_KNOWN = (1, 2)
 #: Bytes of a file at most, and of what may be inside one that comes from elsewhere.
 LIMIT, _INSIDE = 4_000_000, 1_000_000_000
 LOSS_BITS = (10, 8, 6, 4)
@@ -119,11 +122,11 @@ def _pack(table: CurveTable) -> bytes:
     if table.again is not None:
         arrays |= {f"again_{name}": getattr(table.again, name) for name in _AGAIN}
     for name, array in arrays.items():
-        if array.dtype.kind in "iu":
-            arrays[name] = array.astype(np.min_scalar_type(int(array.max(initial=0))))
-        else:
-            # The upper bytes of neighbouring losses are alike: apart from the lower ones they compress well.
-            arrays[name] = np.moveaxis(_bytes_of(array), -1, 0)
+        if name.endswith("loss"):
+            arrays[name] = coded_losses(array, table.recipe["loss_bits"])
+            continue
+        kept = differences(array) if name.endswith("wrong") else array
+        arrays[name] = kept.astype(np.min_scalar_type(int(kept.max(initial=0))))
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_LZMA) as file:
         _add(file, "header.json", json.dumps(header, indent=1, sort_keys=True).encode())
@@ -137,10 +140,6 @@ def _pack(table: CurveTable) -> bytes:
 def _add(file: zipfile.ZipFile, name: str, content: bytes) -> None:
     # Without the time of day, the same table is the same file.
     file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_LZMA)
-
-
-def _bytes_of(values: NDArray[np.float16]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(values, "<f2").view(np.uint8).reshape(*values.shape, 2)
 
 
 def read_table(path: Path) -> CurveTable:
@@ -167,8 +166,9 @@ def read_table(path: Path) -> CurveTable:
 
 
 def _check_format(header: Mapping[str, Any]) -> None:
-    if header["format"] != FORMAT:
-        raise InputError(f"its format is number {header['format']!r}; this fedhpo reads {FORMAT}")
+    if header["format"] not in _KNOWN:
+        known = " and ".join(map(str, _KNOWN))
+        raise InputError(f"its format is number {header['format']!r}; this fedhpo reads {known}")
 
 
 def _array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
@@ -176,18 +176,33 @@ def _array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     return found
 
 
-def _losses(planes: NDArray[Any]) -> NDArray[np.float16]:
+def _losses(planes: NDArray[Any], header: Mapping[str, Any]) -> NDArray[np.float16]:
     if planes.dtype != np.uint8 or planes.ndim != 5 or planes.shape[0] != 2:
         raise InputError(f"loss has type {planes.dtype} and shape {planes.shape}")
-    found = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<f2")[..., 0]
-    return found.astype(np.float16, copy=False)
+    if header["format"] == 1:  # the bytes of the numbers themselves, lower ones first
+        found = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<f2")[..., 0]
+        return found.astype(np.float16, copy=False)
+    bits = header["recipe"]["loss_bits"]
+    if bits not in LOSS_BITS:
+        raise InputError(f"loss_bits is {bits!r}, expected one of {LOSS_BITS}")
+    return decoded_losses(planes, bits)
+
+
+def _counts(stored: NDArray[Any], header: Mapping[str, Any]) -> NDArray[Any]:
+    """Wrong targets, in the smallest type that holds them."""
+    if header["format"] == 1 or stored.ndim != 4:
+        return stored
+    found = from_differences(stored)
+    if (found < 0).any():
+        raise InputError("fewer targets than none are wrong")
+    return found.astype(np.min_scalar_type(int(found.max(initial=0))))
 
 
 def _table(
     header: Mapping[str, Any], arrays: dict[str, NDArray[Any]], again: dict[str, NDArray[Any]]
 ) -> CurveTable:
-    loss = _losses(arrays.pop("loss"))
-    lost = _losses(again.pop("loss")) if again else loss[:, :0]
+    loss = _losses(arrays.pop("loss"), header)
+    lost = _losses(again.pop("loss"), header) if again else loss[:, :0]
     whole = {name: array for name, array in arrays.items() if name != "wrong"}
     for name, array in (*arrays.items(), *again.items()):
         if array.dtype.kind not in "iu":
@@ -195,13 +210,13 @@ def _table(
     second = None
     if again:
         places, trained = (again[name].astype(np.int64) for name in ("configs", "trained"))
-        second = Again(places, trained, again["wrong"], lost)
+        second = Again(places, trained, _counts(again["wrong"], header), lost)
     return CurveTable(
         name=header["name"],
         study_tables=header["study"],
         configs=tuple(Config.from_dict(config) for config in header["configs"]),
         heterogeneity=tuple(float(p) for p in header["heterogeneity"]),
-        wrong=arrays["wrong"],
+        wrong=_counts(arrays["wrong"], header),
         loss=loss,
         recipe=header["recipe"],
         again=second,
@@ -248,13 +263,13 @@ def _checked(table: CurveTable) -> CurveTable:
 
 
 def _check_again(again: Again, shape: tuple[int, int, int, int], counted: NDArray[np.int64]) -> None:
-    levels, configs, rounds, clients = shape
+    _, configs, rounds, clients = shape
     count = len(again.configs)
-    wanted = {"trained": (count,), "wrong": (levels, count, rounds, clients)}
+    wanted = {"trained": (count,), "wrong": (1, count, rounds, clients)}
     for name, found in (("trained", again.trained), ("wrong", again.wrong), ("loss", again.loss)):
         if found.shape != wanted.get(name, wanted["wrong"]):
             raise InputError(f"again_{name} has shape {found.shape}")
     if len(set(again.configs.tolist())) < count or (again.configs >= configs).any():
         raise InputError("a config that was trained again comes twice, or is not in the table")
-    if (again.wrong > counted[:, None, None]).any() or not (again.loss >= 0).all():
+    if (again.wrong > counted[:1, None, None]).any() or not (again.loss >= 0).all():
         raise InputError("a second training has more wrong targets than were counted, or a negative loss")
