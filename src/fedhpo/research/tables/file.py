@@ -1,8 +1,8 @@
 """A table's file: a zip of a JSON header and plain NumPy arrays, LZMA inside. Nothing is ever unpickled.
 
 Error rates are stored exactly, as counts. Losses are float16, with as many bits of the mantissa (10, 8, 6
-or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 4 MB; the header says how many. Both are
-kept as differences between scored rounds. Files of format 1 hold the numbers themselves.
+or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 4 MB; the header says how many.
+Both are kept as differences between scored rounds. Files of format 1 hold the numbers themselves.
 """
 
 from __future__ import annotations
