@@ -1,11 +1,10 @@
-"""Random searches on tables, many at once: what noise does to the choice of one config out of 16."""
+"""Random searches on tables, thousands at once: what noise does to the choice of one config out of 16."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,16 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.protocol.federation import Floats, Ints
 from fedhpo.protocol.objective import Objective
+from fedhpo.reproduce.noisy_eval.drawing import observed
 from fedhpo.research.advise import Noise, Pilot, pilot_of_table
+from fedhpo.research.jackknife import Jackknife
 from fedhpo.research.tables import CurveTable
 from fedhpo.search.evaluator import Evaluator
 
 #: Configs of one random search.
 CONFIGS = 16
+#: The share of clients that the paper asks under noise.
+ONE_PERCENT = Evaluator(clients=0.01)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +43,20 @@ class Searches:
 
         NaN as long as there is none, because all of them failed.
         """
-        first = [self.seen[:, : place + 1].argmin(axis=1) for place in range(self.seen.shape[1])]
+        lowest = np.minimum.accumulate(self.seen, axis=1)
+        places = np.arange(self.seen.shape[1])
+        # The last place at which the lowest score so far became lower: of equal scores the first counts.
+        lower = np.diff(lowest, axis=1, prepend=np.inf) < 0
+        first = np.maximum.accumulate(np.where(lower, places, 0), axis=1)
         truth = np.where(np.isfinite(self.seen), self.truth, np.nan)
-        return np.take_along_axis(truth, np.array(first).T, axis=1)
+        return np.take_along_axis(truth, first, axis=1)
 
     @property
     def errors(self) -> Floats:
         """The true error of the config that each search chooses."""
-        last: Floats = self.incumbents[:, -1]
-        return last
+        best = self.seen.argmin(axis=1)[:, None]
+        truth = np.where(np.isfinite(self.seen), self.truth, np.nan)
+        return np.take_along_axis(truth, best, axis=1)[:, 0]
 
     @property
     def at_random(self) -> Floats:
@@ -57,37 +65,52 @@ class Searches:
         return np.take_along_axis(self.truth, first[:, None], axis=1)[:, 0]
 
 
-def _tuned(table: CurveTable) -> list[Any]:
-    """What the configs say of training; the shape of the model belongs to the data set."""
-    return [(config.client, config.server) for config in table.configs]
-
-
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Tables of the same configs, and the searches to be made on them.
+    """Tables, and the searches to be made on them.
 
-    Searches of one number have the same configs on every table and under every noise.
+    Searches of one number have the same configs on every table of as many configs, and under every noise.
     """
 
     tables: Mapping[str, CurveTable]
     bootstraps: int
     seed: int = 0
+    #: Validation clients of the whole tables, where these are parts of them.
+    whole: Mapping[str, int] = field(default_factory=dict)
     _made: dict[object, Searches] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        first, *others = self.tables.values()
-        for table in others:
-            if _tuned(table) != _tuned(first):
-                raise InputError(f"tables {first.name} and {table.name} must hold the same configs")
-        if len(first.configs) < CONFIGS:
-            raise InputError(f"table {first.name} has {len(first.configs)} configs; {CONFIGS} are needed")
+        for table in self.tables.values():
+            if len(table.configs) < CONFIGS:
+                raise InputError(f"table {table.name} has {len(table.configs)} configs; {CONFIGS} are needed")
 
-    @cached_property
-    def members(self) -> Ints:
+    def knives(self, parts: int) -> dict[str, Jackknife]:
+        """So many parts of each table; tables of as many configs keep the same ones."""
+        return {
+            name: Jackknife.of(len(table.configs), self.clients(name), parts, self.seed)
+            for name, table in self.tables.items()
+        }
+
+    def part(self, number: int, knives: Mapping[str, Jackknife], bootstraps: int) -> Bench:
+        """The same searches, fewer of them, on one part of each table."""
+        tables = {name: knives[name].parts[number].of(table) for name, table in self.tables.items()}
+        whole = {name: self.clients(name) for name in self.tables}
+        return replace(self, tables=tables, bootstraps=bootstraps, whole=whole, seed=self.seed, _made={})
+
+    def related(self, first: str, second: str) -> bool:
+        """Whether two tables hold the same configs: what is found on one can be tried on the other."""
+        tuned = [
+            [(config.client, config.server) for config in self.tables[name].configs]
+            for name in (first, second)
+        ]
+        return tuned[0] == tuned[1]
+
+    def members(self, name: str) -> Ints:
         """The configs of each search: 16 different ones out of the table's, in random order."""
-        count = len(next(iter(self.tables.values())).configs)
-        rngs = [stream(self.seed, "bootstrap", number) for number in range(self.bootstraps)]
-        return np.array([rng.permutation(count)[:CONFIGS] for rng in rngs])
+        count = len(self.tables[name].configs)
+        keys = stream(self.seed, "bootstrap").random((self.bootstraps, count))
+        found: Ints = np.argsort(keys, axis=1)[:, :CONFIGS]
+        return found
 
     def clients(self, name: str) -> int:
         """How many validation clients a table has."""
@@ -95,21 +118,40 @@ class Bench:
 
     def sizes(self, name: str) -> list[int]:
         """Numbers of clients to draw: from one to all."""
-        most = self.clients(name)
-        return [size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500) if size < most] + [most]
+        most = self.whole.get(name, self.clients(name))
+        return [size for size in (1, 2, 5, 10, 20, 50, 100, 200, 500) if size < most] + [self.clients(name)]
+
+    def one_percent(self, name: str) -> int:
+        """1% of the clients of the whole table, at least one."""
+        return ONE_PERCENT.count(self.whole.get(name, self.clients(name)))
 
     def search(
         self, name: str, evaluator: Evaluator, *, heterogeneity: float = 0.0, uniform: bool = False
     ) -> Searches:
-        """All searches on a table; `uniform` counts every client as one, as privacy needs it."""
-        key = name, evaluator, heterogeneity, uniform
-        if key not in self._made:
+        """All searches on a table; `uniform` counts every client as one, as privacy needs it.
+
+        Numbers of clients are nested: two clients are the one and another. So differences are clear.
+        """
+        size = evaluator.count(self.clients(name))
+        open_ = replace(evaluator, privacy=None, clients=1)
+        key = name, open_, heterogeneity, uniform
+        if (*key, size) not in self._made:
             truth, seen = (self.pilot(name, p, uniform=uniform) for p in (0.0, heterogeneity))
-            # The same draws of clients whatever is changed beside their number: differences are clearer.
-            rng = stream(self.seed, "search", name, evaluator.count(self.clients(name)))
-            able = self.able(name)
-            self._made[key] = random_searches(truth, seen, able, self.members, evaluator, rng)
-        return self._made[key]
+            sizes = sorted({*self.sizes(name), self.one_percent(name), size})
+            members = self.members(name)
+            rng = stream(self.seed, "search", name)
+            for one, found in observed(seen, members, sizes, open_.bias, open_.paired, rng).items():
+                self._made[(*key, one)] = searches(truth, found, self.able(name), members)
+        found = self._made[(*key, size)]
+        return found if evaluator.privacy is None else self._private(name, found, evaluator)
+
+    def _private(self, name: str, found: Searches, evaluator: Evaluator) -> Searches:
+        """The same with Laplace noise, of which only the scale depends on epsilon."""
+        assert evaluator.privacy is not None
+        asked = evaluator.count(self.clients(name))
+        scale = Noise(asked, self.clients(name), evaluator.privacy.epsilon, found.seen.shape[1]).scale
+        noise = stream(self.seed, "noise", name, asked).laplace(size=found.seen.shape)
+        return Searches(found.seen + scale * noise, found.truth)
 
     def pilot(self, name: str, heterogeneity: float = 0.0, *, uniform: bool = False) -> Pilot:
         """What every client says of every config at the end of its training."""
@@ -123,32 +165,6 @@ class Bench:
         return found
 
 
-def random_searches(
-    truth: Pilot,
-    seen: Pilot,
-    able: NDArray[np.bool_],
-    members: Ints,
-    evaluator: Evaluator,
-    rng: np.random.Generator,
-) -> Searches:
-    """Score the configs of each search once, through the evaluator; a config that failed is never chosen.
-
-    Under privacy each of the M scores of a search has Laplace noise of scale M / (epsilon |S|). What
-    `replay` of random search comes to, without going through its rounds.
-    """
-    everybody, accuracy = np.arange(seen.clients), 1 - seen.values
-    found = np.empty(members.shape)
-    for search, configs in enumerate(members):
-        clocks = rng.bit_generator.state
-        for place, config in enumerate(configs):
-            if evaluator.paired:
-                rng.bit_generator.state = clocks  # the same draw for all of them
-            drawn = evaluator.draw(everybody, rng, accuracy[config])
-            weights = seen.weights[drawn]
-            found[search, place] = seen.values[config, drawn] @ weights / weights.sum()
-    if evaluator.privacy is not None:
-        asked = evaluator.count(seen.clients)
-        noise = Noise(asked, seen.clients, evaluator.privacy.epsilon, members.shape[1])
-        found += rng.laplace(scale=noise.scale, size=found.shape)
-    found[~able[members]] = np.inf
-    return Searches(found, truth.means[members])
+def searches(truth: Pilot, seen: Floats, able: NDArray[np.bool_], members: Ints) -> Searches:
+    """Searches of these configs, as they were seen; a config that failed is never chosen."""
+    return Searches(np.where(able[members], seen, np.inf), truth.means[members])
