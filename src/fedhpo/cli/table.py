@@ -112,6 +112,7 @@ def _in_words(facts: dict[str, Any]) -> str:
         ("clients", f"{facts['train_clients']} train, {facts['validation_clients']} validate"),
         ("heterogeneity", ", ".join(f"{p:g}" for p in facts["heterogeneity"])),
         ("error at the end", f"best {score(error['best'])}, median {score(error['median'])}"),
+        ("spread", _spread(facts["spread"])),
         *_trained_again(facts),
         ("precision", f"errors exact, losses within {relative:.2g}%"),
         ("built in", duration(recipe.get("wall_seconds", 0.0))),
@@ -128,6 +129,14 @@ def _in_words(facts: dict[str, Any]) -> str:
         rows.append(("size", f"{facts['bytes'] / 1e6:.2f} MB"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in rows)
+
+
+def _spread(found: dict[str, float]) -> str:
+    near = f"{found['near_best']} config{'s'[: found['near_best'] > 1]}"
+    return (
+        f"{near} within a point of the best; in the better half configs deviate by "
+        f"{100 * found['configs']:.1f} points, clients by {100 * found['clients']:.1f}"
+    )
 
 
 def _trained_again(facts: dict[str, Any]) -> list[tuple[str, str]]:

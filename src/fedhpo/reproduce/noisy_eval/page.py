@@ -23,10 +23,10 @@ _TITLE = "Noisy evaluation"
 _PAPER = "Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning"
 _CODE = (
     "The code beside the paper takes the config with the lowest noisy score at any rung, even the first, "
-    "cuts scores to [0, 1] after noise was added, adds the noise of a choice of the best 10 at a bracket's last "
-    "rung, and counts two thirds of a bracket's first rung, so that its Hyperband trains more than it is "
-    "charged for. A variant of its own, not among the claims above, which go by configs that were trained to "
-    "the end."
+    "cuts scores to [0, 1] after noise was added, adds the noise of a choice of the best 10 at a bracket's "
+    "last rung, and counts two thirds of a bracket's first rung, so that its Hyperband trains more than it "
+    "is charged for. A variant of its own, not among the claims above, which go by configs that were trained "
+    "to the end."
 )
 _FACTS = ("name", "data", "model", "configs", "rounds", "validation_clients", "failed_configs")
 

@@ -175,6 +175,21 @@ class CurveTable:
         final = [wrong[0, :, -1] / self.counted[0] @ shares for wrong in (self.wrong, self.again.wrong)]
         return float(np.sqrt(((final[0][self.again.configs] - final[1]) ** 2).mean() / 2))
 
+    def spread(self) -> dict[str, float]:
+        """How far apart final errors are, between configs and between clients.
+
+        `configs` and `clients` are standard deviations, over the better half of the configs; `near_best`
+        counts configs within a point of the best one.
+        """
+        final = self.errors()[:, -1]
+        levels = final @ (self.counted[0] / self.counted[0].sum())
+        better = levels <= np.median(levels)
+        return {
+            "configs": float(levels[better].std()),
+            "clients": float(final[better].std(axis=1).mean()),
+            "near_best": int((levels <= levels.min() + 0.01).sum()),
+        }
+
     def facts(self) -> dict[str, Any]:
         """What the table is, JSON-able."""
         final = np.sort(
@@ -192,6 +207,7 @@ class CurveTable:
             "heterogeneity": list(self.heterogeneity),
             "failed_configs": int((self.trained < self.rounds[-1]).sum()),
             "error": {"best": float(final[0]), "median": float(np.median(final)), "worst": float(final[-1])},
+            "spread": self.spread(),
             "trained_again": 0 if self.again is None else len(self.again.configs),
             "training_deviation": self.training_deviation(),
             "recipe": dict(self.recipe),
