@@ -113,13 +113,13 @@ def _where(biased: Mapping[str, Mean], low: Mapping[str, float]) -> Claim:
     rank, count = float("nan"), 0
     if len(biased) > 2:
         rank = spearman(np.array([biased[t].value for t in biased]), np.array([low[t] for t in biased]))
-        count = len(biased)
+        count = 0 if np.isnan(rank) else len(biased)
     shares = "; ".join(f"{table}: {100 * low[table]:.0f}% of configs" for table in low)
     return Claim(
         "4. ... the more, the more bad configs there are without error at some client",
         "yes (Figure 7)",
         {_TOGETHER: Mean(rank, 0.0, count)},
-        shown={_TOGETHER: f"rank correlation {rank:.2f} ({shares})"},
+        shown={_TOGETHER: f"rank correlation {'–' if np.isnan(rank) else format(rank, '.2f')} ({shares})"},
     )
 
 

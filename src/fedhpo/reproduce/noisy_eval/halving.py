@@ -91,7 +91,7 @@ def hyperband(
     but the first.
     """
     length = int(table.rounds[-1])
-    brackets = list(Hyperband().paid(length, total))
+    brackets = list(Hyperband().paid(length, total, lambda wanted: min(wanted, len(table.configs))))
     releases = sum(len(bracket.sizes) for bracket in brackets) - 1
     scores = _Scores(table, clients, uniform=True)
 

@@ -109,9 +109,14 @@ def _searched(
         incumbents = bench.search(table, evaluator, uniform=True).incumbents
         return lambda spent: _after(incumbents, int(spent * (1 + 1e-9)) // length)
     if name == "HB":
-        few = {} if noise == NOISELESS else {"clients": bench.one_percent(table), "epsilon": _EPSILON}
-        rng = stream(bench.seed, "hyperband", table, noise)
-        return hyperband(bench.tables[table], bench.bootstraps, CONFIGS * length, rng, **few).at
+        return hyperband(
+            bench.tables[table],
+            bench.bootstraps,
+            CONFIGS * length,
+            stream(bench.seed, "hyperband", table, noise),
+            clients=None if noise == NOISELESS else bench.one_percent(table),
+            epsilon=None if noise == NOISELESS else _EPSILON,
+        ).at
     own = replayed[table, name, noise]
     return lambda spent: at(own, spent)
 
@@ -125,15 +130,19 @@ def as_in_the_code(bench: Bench) -> list[Curves]:
     """Random search and Hyperband by the rules of the authors' code, see `halving`."""
     third, full = [], []
     for table, noise in product(bench.tables, (NOISELESS, NOISY)):
-        few = bench.one_percent(table)
-        length, total = int(bench.tables[table].rounds[-1]), CONFIGS * int(bench.tables[table].rounds[-1])
-        evaluator = Evaluator() if noise == NOISELESS else asking(few, epsilon=_EPSILON)
+        length = int(bench.tables[table].rounds[-1])
+        total, few = CONFIGS * length, None if noise == NOISELESS else bench.one_percent(table)
+        evaluator = Evaluator() if few is None else asking(few, epsilon=_EPSILON)
         random = bench.search(table, evaluator, uniform=True)
         clipped = np.where(np.isfinite(random.seen), random.seen.clip(0, 1), np.inf)
         incumbents = Searches(clipped, random.truth).incumbents
-        noisy = {} if noise == NOISELESS else {"clients": few, "epsilon": _EPSILON}
-        rng = stream(bench.seed, "authors' code", table, noise)
-        found = hyperband_as_in_the_code(bench.tables[table], bench.bootstraps, rng, **noisy)
+        found = hyperband_as_in_the_code(
+            bench.tables[table],
+            bench.bootstraps,
+            stream(bench.seed, "authors' code", table, noise),
+            clients=few,
+            epsilon=None if few is None else _EPSILON,
+        )
         for share, into in ((1 / 3, third), (1, full)):
             into.append(Point(table, noise, "RS", _after(incumbents, int(share * total) // length)))
             into.append(Point(table, noise, "HB", found.at(share * total)))

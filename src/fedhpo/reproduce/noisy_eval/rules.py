@@ -120,7 +120,8 @@ def with_jackknife(
                 within=[_squared(value.error) for value in values],
                 own=_squared(mean.error),
             )
-            found[name] = Mean(mean.value, float(error), mean.count)
+            # What some part could not say is not known.
+            found[name] = Mean(mean.value, float(error), mean.count if np.isfinite(error) else 0)
         judged.append(replace(claim, found=found))
     return judged
 

@@ -137,7 +137,9 @@ class Bench:
         key = name, open_, heterogeneity, uniform
         if (*key, size) not in self._made:
             truth, seen = (self.pilot(name, p, uniform=uniform) for p in (0.0, heterogeneity))
-            sizes = sorted({*self.sizes(name), self.one_percent(name), size})
+            sizes = [size]
+            if size < self.clients(name):
+                sizes = sorted({*self.sizes(name)[:-1], self.one_percent(name), size})
             members = self.members(name)
             rng = stream(self.seed, "search", name)
             for one, found in observed(seen, members, sizes, open_.bias, open_.paired, rng).items():
