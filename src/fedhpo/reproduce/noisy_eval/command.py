@@ -45,7 +45,7 @@ class Scale:
 
 
 SCALES = {
-    "default": Scale(4000, 48, 40, 300, 2),
+    "default": Scale(4000, 48, 40, 1000, 2),
     "paper": Scale(100, 8, 40, 100, 2),
     "smoke": Scale(20, 2, 3, 20, 2),
 }

@@ -46,7 +46,8 @@ class Searches:
         lowest = np.minimum.accumulate(self.seen, axis=1)
         places = np.arange(self.seen.shape[1])
         # The last place at which the lowest score so far became lower: of equal scores the first counts.
-        lower = np.diff(lowest, axis=1, prepend=np.inf) < 0
+        before = np.concatenate([np.full((len(lowest), 1), np.inf), lowest[:, :-1]], axis=1)
+        lower = lowest < before
         first = np.maximum.accumulate(np.where(lower, places, 0), axis=1)
         truth = np.where(np.isfinite(self.seen), self.truth, np.nan)
         return np.take_along_axis(truth, first, axis=1)
