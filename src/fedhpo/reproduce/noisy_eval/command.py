@@ -78,7 +78,7 @@ def run(
     check_asked(scale, SCALES, only, PARTS)
     begun, size, asked = time.monotonic(), SCALES[scale], only or PARTS
     loaded = _loaded(tables)
-    store = None if runs is None else Path(runs) / "noisy-eval" / "replays.jsonl"
+    store = None if runs is None else Path(runs) / "replays.jsonl"
     replays = Replays({table.name: path for path, table in loaded}, workers, store)
     bench = Bench({table.name: table for _, table in loaded}, size.bootstraps)
     same_task = _same_task(bench.tables.values())
