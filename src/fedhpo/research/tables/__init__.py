@@ -1,11 +1,11 @@
 """Tables: recorded learning curves of many configs, client by client, to be replayed in seconds."""
 
-from fedhpo.research.tables.any_config import SurrogateFederation
 from fedhpo.research.tables.build import build_table
 from fedhpo.research.tables.curve_table import CurveTable
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.shipped import load_table, shipped_tables
 from fedhpo.research.tables.surrogate import Surrogate, cross_validate
+from fedhpo.research.tables.surrogate_federation import SurrogateFederation
 
 __all__ = [
     "CurveTable",

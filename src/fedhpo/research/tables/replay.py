@@ -15,8 +15,8 @@ from fedhpo.protocol.federation import Cost
 from fedhpo.protocol.ledger import Budget
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
-from fedhpo.research.tables.any_config import tabular_federation
 from fedhpo.research.tables.federation import TabularFederation
+from fedhpo.research.tables.surrogate_federation import tabular_federation
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
 from fedhpo.search.search import Search

@@ -2,10 +2,9 @@
 
 The level of a config is its mean error over all clients, a curve over rounds. It is predicted from the
 hyperparameters: the table's curves are taken apart into principal components, and a Gaussian process is
-fitted to each component's scores (as in Syne Tune's and YAHPO's surrogates, curves are outputs, not rows).
-How clients differ is taken from the table's config with the nearest curve, the donor: its clients are
-stretched until their mean is the predicted level. So a client stays as hard, and clients as unlike, as they
-were recorded; means over many clients would be far too smooth.
+fitted to the scores of each. How clients differ is taken from the table's config with the nearest curve, the
+donor: its clients are stretched until their mean is the predicted level. So a client stays as hard, and
+clients as unlike, as they were recorded; means over many clients would be far too smooth.
 
 Nothing is drawn at random after the fit: a config always gets the same answer. Configs of the table are
 answered as they were recorded.
