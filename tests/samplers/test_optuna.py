@@ -71,6 +71,8 @@ def test_mistakes_are_named() -> None:
         OptunaSampler("TPESampler", {"n_startup": 3}).suggest(PLANE, [], [], rng)
     with pytest.raises(InputError, match="sampler must be a name or a class of Optuna's samplers, not <"):
         OptunaSampler(optuna.samplers.TPESampler()).suggest(PLANE, [], [], rng)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="sampler must be a name or a class of Optuna's samplers, not <"):
+        OptunaSampler(dict)
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

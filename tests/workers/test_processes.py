@@ -87,6 +87,21 @@ def test_what_a_dead_worker_held_is_packed_again(pool, log):
     assert sorted(log.packed) == [0, 1, 2, 3]  # dropped before they were packed once more
 
 
+def test_a_job_that_meets_a_second_dead_worker_has_not_failed(pool, log):
+    first, second = pool._workers
+    slow = pool.submit("sleep")  # held by the first
+    quick = pool.submit(3)  # done by the second, which then dies too, before anybody looks
+    while not second.pipe.poll():
+        time.sleep(0.01)
+    for worker in (first, second):
+        worker.process.kill()
+        worker.process.join()
+    assert pool.next().ticket == quick
+    assert pool.next(1.0) is None  # the first job is done again: it has not "died twice"
+    assert log.packed == [3, "sleep"]
+    pool.cancel([slow])
+
+
 def test_a_cancelled_job_is_never_heard_of_again(pool, log):
     slow = [pool.submit("sleep") for _ in range(3)]
     kept = [pool.submit(number) for number in (2, 3)]

@@ -109,6 +109,8 @@ class RecordedSession(Federation):
         self._files = record.files()
         # Files of where the search ended: a larger total goes on from these.
         self._pinned = {name for _, name, *_ in (record.get("searched") or {}).get("files", [])}
+        #: Whether the last answer came from the record; before the first, whether it will.
+        self.replaying = record.position < record.last
         self._joined = False  # whether `inner` stands where the method stands
         self._in_one_piece = False  # whether what is being done must not be cut by a checkpoint
         self._whole = True  # False once a call was interrupted: the trials may then be anywhere
@@ -120,11 +122,6 @@ class RecordedSession(Federation):
         self._mark = self._committed = time.monotonic()
         if record.get("federation") is None:
             record.set(federation=inner.describe(), repeatable=self._repeatable)
-
-    @property
-    def replaying(self) -> bool:
-        """Whether recorded events lie ahead."""
-        return self.record.position < self.record.last
 
     # The protocol
 
@@ -471,6 +468,7 @@ class RecordedSession(Federation):
             raise DamageError(self.record.path, f"event {event.number}: {error}") from error
 
     def _told(self, kind: str, items: list[Any], *, replayed: bool) -> list[Any]:
+        self.replaying = replayed
         if self.on_event is not None:
             self.on_event(Progress(self.record.position, kind, items, replayed))
         return items

@@ -95,9 +95,12 @@ class OptunaSampler:
             ) from None
         seeded = {"seed": seed} if "seed" in takes else {}
         try:
-            return kind(**seeded, **self.options)
+            made = kind(**seeded, **self.options)
         except (TypeError, ValueError) as error:
             raise InputError(f"options of {self.sampler}: {error}; it takes {', '.join(takes)}") from None
+        if not isinstance(made, optuna.samplers.BaseSampler):
+            raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {kind!r}")
+        return made
 
     def limit(self, space: Space) -> int | None:
         """The number of configs in a finite space."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import time
 from collections import deque
@@ -153,9 +152,14 @@ class Processes(Pool[Job]):
                 failure = f"the task cannot be sent to a worker process: {error}"
                 self._ended.append(Ended(ticket, job, failure=failure))
                 continue
-            worker.held[ticket] = job
-            with contextlib.suppress(OSError):  # a dead worker is noticed when it is waited for
+            try:
                 worker.pipe.send_bytes(message)
+            except OSError:  # it is dead already: the job never began there, and this is no attempt at it
+                self._drop(job)
+                self._waiting.appendleft((ticket, job))
+                self._lost(worker)
+            else:
+                worker.held[ticket] = job
 
     def _receive(self, worker: _Worker[Job]) -> None:
         try:
