@@ -310,12 +310,15 @@ def test_the_authors_code_takes_the_lowest_score_of_any_rung():
     assert found.spent[-1] == 1295
     spent = sum(b.rounds for b in HyperbandSchedule().brackets(81))
     assert spent == 1581
-    noisy = hyperband_as_in_the_code(table, 2000, np.random.default_rng(0), clients=1, epsilon=1.0)
-    sane = hyperband(table, 2000, 1296, np.random.default_rng(0), clients=1, epsilon=1.0)
-    assert noisy.errors[-1].mean() > sane.errors[-1].mean() + 0.05
 
 
-# Pages
+def test_the_authors_rules_make_noise_cost_hyperband_more():
+    """On mnist at one client and epsilon 100 they came to 36.5% where ours came to 16.9% (300 searches)."""
+    table, noise = fh.load_table("mnist"), {"clients": 1, "epsilon": 100.0}
+    theirs = hyperband_as_in_the_code(table, 1000, np.random.default_rng(0), **noise).errors[-1].mean()
+    ours = hyperband(table, 1000, 1296, np.random.default_rng(0), **noise).errors[-1].mean()
+    assert theirs == pytest.approx(0.365, abs=0.05)
+    assert ours == pytest.approx(0.169, abs=0.04)
 
 
 def test_all_of_it_at_smoke_scale(tmp_path, capsys):

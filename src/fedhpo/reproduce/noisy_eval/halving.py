@@ -7,7 +7,7 @@ text, and they decide what noise costs Hyperband:
   scores the later rung counts;
 - scores are cut to [0, 1] after noise was added, so that many of them are 0, the best there is;
 - the noise of a bracket's last rung is that of a choice of the best 10;
-- the first rung of a bracket is charged two thirds of its rounds: 7,905 rounds of 405 a training are counted as 6,475;
+- the first rung of a bracket is charged two thirds of its rounds: 7,905 rounds are counted as 6,475;
 - scores are weighted by size also under privacy, where that has no bounded sensitivity.
 
 By our rules only configs that were trained to the end are compared, by a choice that is paid for, and
