@@ -73,7 +73,7 @@ def test_second_trainings_are_written_and_checked(tmp_path):
     assert found.configs.tolist() == [7, 2]
     assert (found.wrong == second.wrong).all()
     assert (found.loss == second.loss).all()
-    assert load_table(tmp_path / "t.table").training_deviation() == 0
+    assert load_table(tmp_path / "t.table").training_deviation() == pytest.approx(0)
     kept = found.kept(np.array([1, 2, 5]), np.array([4, 9]))
     assert kept.configs.tolist() == [1]
     assert (kept.wrong[0, 0] == table.wrong[0, 2][:, [4, 9]]).all()

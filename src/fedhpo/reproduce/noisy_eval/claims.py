@@ -111,7 +111,8 @@ def _heterogeneity(figures: Figures) -> list[Claim]:
 def _where(biased: Mapping[str, Mean], low: Mapping[str, float]) -> Claim:
     """Whether the tables come in the same order by what bias costs and by configs like those."""
     rank, count = float("nan"), 0
-    if len(biased) > 2:
+    # Two tables are no order, and tables of equal shares have none.
+    if len(biased) > 2 and len({low[table] for table in biased}) == len(biased):
         rank = spearman(np.array([biased[t].value for t in biased]), np.array([low[t] for t in biased]))
         count = 0 if np.isnan(rank) else len(biased)
     shares = "; ".join(f"{table}: {100 * low[table]:.0f}% of configs" for table in low)

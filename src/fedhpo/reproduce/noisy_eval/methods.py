@@ -128,7 +128,8 @@ def _after(incumbents: Floats, configs: int) -> Floats:
 
 def as_in_the_code(bench: Bench) -> list[Curves]:
     """Random search and Hyperband by the rules of the authors' code, see `halving`."""
-    third, full = [], []
+    third: list[Point] = []
+    full: list[Point] = []
     for table, noise in product(bench.tables, (NOISELESS, NOISY)):
         length = int(bench.tables[table].rounds[-1])
         total, few = CONFIGS * length, None if noise == NOISELESS else bench.one_percent(table)

@@ -143,8 +143,8 @@ class Bench:
                 sizes = sorted({*self.sizes(name)[:-1], self.one_percent(name), size})
             members = self.members(name)
             rng = stream(self.seed, "search", name)
-            for one, found in observed(seen, members, sizes, open_.bias, open_.paired, rng).items():
-                self._made[(*key, one)] = searches(truth, found, self.able(name), members)
+            for one, means in observed(seen, members, sizes, open_.bias, open_.paired, rng).items():
+                self._made[(*key, one)] = searches(truth, means, self.able(name), members)
         found = self._made[(*key, size)]
         return found if evaluator.privacy is None else self._private(name, found, evaluator)
 
