@@ -279,7 +279,7 @@ def test_biased_draws_follow_accuracy():
 
 @pytest.mark.parametrize("noise", [{}, {"clients": 2}, {"clients": 4, "epsilon": 300.0}])
 def test_hyperband_comes_to_what_replays_come_to(noise):
-    """150 replays against 2,000 simulated searches, at a third of the budget and at its end."""
+    """60 replays against 2,000 simulated searches, at a third of the budget and at its end."""
     table = toy_table(configs=40, rounds=27, clients=20, failed={3: 4, 17: 0})
     privacy = Privacy(noise["epsilon"], mechanism="topk") if "epsilon" in noise else None
     evaluator = Evaluator(clients=noise.get("clients"), paired=False, privacy=privacy)
@@ -292,13 +292,13 @@ def test_hyperband_comes_to_what_replays_come_to(noise):
             evaluation=evaluator,
             objective=Objective("error", weighting="uniform"),
         ).incumbents
-        for seed in range(150)
+        for seed in range(60)
     ]
     found = hyperband(table, 2000, 16 * 27, np.random.default_rng(0), **noise)
     for budget in (8 * 27, 16 * 27):
         first = np.array([value_at(run, budget) for run in replayed])
         second = found.at(budget)
-        error = np.hypot(first.std() / np.sqrt(150), second.std() / np.sqrt(2000))
+        error = np.hypot(first.std() / np.sqrt(60), second.std() / np.sqrt(2000))
         assert abs(first.mean() - second.mean()) < 4 * error + 1e-3
 
 
