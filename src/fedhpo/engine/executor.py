@@ -215,7 +215,10 @@ class Executor:
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
-                train(model, x, y, h, rng, self.setup.loss, built.channels_last)
+                if built.by_hand is not None:
+                    built.by_hand.train(x, y, h, rng)
+                else:
+                    train(model, x, y, h, rng, self.setup.loss, built.channels_last)
                 samples, scale = h.epochs * len(rows), h.update_scale
             else:
                 model.module.train()
@@ -246,7 +249,7 @@ class Executor:
     def _train_stacked(
         self, task: TrainTask, starts: Sequence[Vector], out: NDArray[np.float32] | None
     ) -> list[JobResult]:
-        model = self.model(task.shape).model
+        built = self.model(task.shape)
         split = self.view.split(task.split)
         held = [split.rows(job.client) for job in task.jobs]
         runs = []
@@ -254,8 +257,9 @@ class Executor:
             x, y = self.view.gather(self.view.data.train.rows(job.client))
             runs.append(StackedRun(x, y, self._local(job), generators(job)[0]))
         before = stack_weights([starts[job.start] for job in task.jobs]).to(self.setup.device)
-        stack = Stack(model, before.clone(), self.setup.loss)
-        xs, ys = map(list, zip(*(self.view.gather(rows) for rows in held), strict=True))
+        stack = Stack(built.model, before.clone(), self.setup.loss, built.stacked)
+        own = [self.view.gather(rows) for rows in held] if task.scores else []
+        xs, ys = [x for x, _ in own], [y for _, y in own]
         nan = np.full(len(runs), NAN)
         first = stack.score(xs, ys) if "before" in task.scores else (nan, nan)
         stack.train(runs)
@@ -286,7 +290,7 @@ class Executor:
 
     def _local(self, job: Job) -> Local:
         h = parse(Local, "client", self._config(job))
-        return replace(h, lr=h.lr * h.lr_decay**job.round)
+        return h if h.lr_decay == 1 else replace(h, lr=h.lr * h.lr_decay**job.round)
 
 
 def generators(job: Job) -> tuple[np.random.Generator, int]:

@@ -69,12 +69,13 @@ _SCORE_BYTES = 24
 
 @dataclass(frozen=True)
 class _Shape:
-    """What planning must know of a model shape: its sizes, and the largest batch of runs to stack."""
+    """What is known of a model shape: its sizes, the largest batch to stack, whether it trains by hand."""
 
     size: int
     trainable: int
     stacked_batch: float
     shapes: Mapping[str, tuple[int, ...]]
+    by_hand: bool
 
 
 class _Models:
@@ -96,14 +97,15 @@ class _Models:
 
     def _inspect(self, shape: str, model: FlatModel) -> _Shape:
         warn_of_batch_norm(model.module)
-        largest = 0.0
-        if self._stacking and self._setup.train is None:
+        largest, hand = 0.0, False
+        if self._setup.train is None:
             executor = Executor(self._setup)
             x, y = executor.view.gather(self._setup.data.train.indices[:ROWS])
-            built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
-            if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
-                largest = math.inf if on_gpu else largest_batch(built.module, x)
-        return _Shape(model.size, model.trainable_size, largest, model.shapes)
+            built, on_gpu = executor.model(shape), self._setup.device != "cpu"
+            hand = built.by_hand is not None
+            if self._stacking and can_stack(built.model, x, y, self._setup.loss, any_size=on_gpu):
+                largest = math.inf if on_gpu else largest_batch(built.model.module, x)
+        return _Shape(model.size, model.trainable_size, largest, model.shapes, hand)
 
 
 class Adversary(Protocol):
@@ -472,6 +474,7 @@ class SimulatedFederation(HoldsTrials):
             "aggregation": self._aggregation.rule if self._strategy is None else self._strategy,
             "parameters": max((shape.size for shape in shapes), default=0),
             "stacked": any(shape.stacked_batch for shape in shapes),
+            "by_hand": any(shape.by_hand for shape in shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,
