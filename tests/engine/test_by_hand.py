@@ -34,10 +34,20 @@ class Functional(nn.Module):
         return self.third(torch.tanh(self.second(x)))
 
 
+class Reshaped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(12, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.second(self.first(x.view(x.size(0), -1)).relu())
+
+
 CHAINS = {
     "softmax regression": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3)),
     "ours": lambda: build("mlp", (3, 4), 3, hidden=(9, 5)),
     "functional": Functional,
+    "reshaped": lambda: Reshaped(),
     "nested": lambda: nn.Sequential(
         nn.Flatten(), nn.Sequential(nn.Linear(12, 6), nn.Tanh()), nn.Identity(), nn.Linear(6, 3)
     ),
@@ -119,7 +129,7 @@ def test_stacks_of_chains_end_where_stacks_by_autograd_end(name, regression):
 class Branch(nn.Module):
     def __init__(self, rule):
         super().__init__()
-        self.one, self.two, self.rule, self.calls = nn.Linear(12, 3), nn.Linear(12, 3), rule, 0
+        self.one, self.two, self.rule, self.calls = nn.Linear(12, 3), nn.Linear(3, 3), rule, 0
 
     def forward(self, x):
         x = x.flatten(1)
@@ -163,11 +173,16 @@ class Doubled(nn.Linear):
 @pytest.mark.parametrize(
     "factory",
     [
-        lambda: Branch(lambda m, x: m.one(x) if x.sum() > 0 else m.two(x)),  # looks at the data
-        lambda: Branch(lambda m, x: m.one(x) + m.two(x)),  # two ways
+        lambda: Branch(lambda m, x: m.two(m.one(x)) if x.sum() > -1e9 else m.one(x)),  # looks at the data
+        lambda: Branch(lambda m, x: m.one(x) + m.two(m.one(x))),  # two ways
         lambda: Branch(lambda m, x: m.one(x)),  # a parameter that is not used
         lambda: Branch(lambda m, x: m.two(m.one(x)) if random.random() < 2 else x),
         lambda: Branch(counting),
+        lambda: Branch(lambda m, x: m.two(m.one(x)) if torch.rand(1) < 2 else x),
+        lambda: Branch(lambda m, x: m.two(F.dropout(m.one(x), 0.5))),
+        lambda: Branch(lambda m, x: m.two(2 * m.one(x))),
+        lambda: Branch(lambda m, x: m.two(m.one(x.detach()))),
+        lambda: Branch(lambda m, x: F.linear(x, m.one.weight)),
         tied,
         frozen,
         with_hook,
@@ -180,7 +195,7 @@ class Doubled(nn.Linear):
     ],
 )
 def test_what_cannot_be_read_with_certainty_is_no_chain(factory):
-    assert chain_of(FlatModel(factory())) is None
+    assert chain_of(FlatModel(factory()), rows()[0]) is None
 
 
 def test_a_loss_of_the_user_keeps_autograd():

@@ -35,17 +35,19 @@ class Built(NamedTuple):
     stacked: StackedChain | None = None
 
 
-def look_at(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> Built:
+def look_at(
+    model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None, own_training: bool = False
+) -> Built:
     """Try a model on a few rows."""
     channels_last = to_channels_last(model.module, x)
-    hand = by_hand(model, x, y, loss)
+    hand = None if own_training else by_hand(model, x, y, loss)
     return Built(
         model,
         channels_last,
         draws(model.module, x),
         mixes(model.module, x, y, loss, training=False),
         hand,
-        None if loss else stacked_chain(model),
+        None if loss else stacked_chain(model, x),
     )
 
 

@@ -252,7 +252,7 @@ def by_hand(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -
     """
     if loss is not None or (y.ndim > 1 and not y.is_floating_point()) or not len(x):
         return None
-    layers = chain_of(model)
+    layers = chain_of(model, x)
     if layers is None or not any(isinstance(layer, nn.Linear) for layer in layers):
         return None
     start = model.vector()

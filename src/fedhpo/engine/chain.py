@@ -1,62 +1,71 @@
 """Which models are chains of simple layers: their gradients can be written down without autograd.
 
-A model is read by tracing its forward pass, so that `F.relu(self.first(x))` counts like `nn.Sequential`. What
-cannot be read with certainty is no chain: branches, tied or frozen parameters, hooks, code that changes the
-module or draws random numbers while it runs.
+A model is read by watching one forward pass, so that `F.relu(self.first(x))` counts like `nn.Sequential`.
+What cannot be read with certainty is no chain: anything else that is done with the data, branches that look
+at it, tied or frozen parameters, hooks, code that changes the module or draws random numbers.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedhpo.core.streams import torch_generator
 from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.local import set_dropout
 from fedhpo.engine.tensors import hooked
 from fedhpo.models.input import Input
 
-#: Layers that a chain may have; others with their names are not these.
+#: Layers that a chain may have; classes derived from these do something else.
 LAYERS = (nn.Linear, nn.ReLU, nn.Tanh, nn.GELU, nn.Dropout, nn.Flatten, nn.LayerNorm, nn.Identity, Input)
-_FUNCTIONS: Mapping[Callable[..., Any], type[nn.Module]] = {
+#: Functions that do what a layer does, with the same arguments after the first.
+_FUNCTIONS: Mapping[Any, type[nn.Module]] = {
     torch.relu: nn.ReLU,
     F.relu: nn.ReLU,
+    Tensor.relu: nn.ReLU,
     torch.tanh: nn.Tanh,
-    F.tanh: nn.Tanh,
+    Tensor.tanh: nn.Tanh,
     F.gelu: nn.GELU,
     torch.flatten: nn.Flatten,
+    Tensor.flatten: nn.Flatten,
 }
-_METHODS = {"relu": nn.ReLU, "tanh": nn.Tanh, "flatten": nn.Flatten}
+#: What a model may ask of the data: its shape.
+_SHAPE = (Tensor.shape.__get__, Tensor.ndim.__get__, Tensor.size, Tensor.dim)  # type: ignore[attr-defined]
+_RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 
 
-class _Tracer(fx.Tracer):
-    """Goes into everything but torch's own layers and our `Input`."""
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return type(m) is Input or super().is_leaf_module(m, module_qualified_name)
-
-
-def chain_of(model: FlatModel) -> list[nn.Module] | None:
-    """The model's layers in their order, or None where it is no chain.
+def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
+    """The model's layers in their order, or None where it is no chain; `x` are a few rows to try it on.
 
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
-    >>> [type(layer).__name__ for layer in chain_of(FlatModel(net))]
+    >>> [type(layer).__name__ for layer in chain_of(FlatModel(net), torch.ones(2, 6))]
     ['Flatten', 'Linear', 'ReLU', 'Linear']
-    >>> chain_of(FlatModel(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()))) is None
+    >>> chain_of(FlatModel(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid())), torch.ones(2, 4)) is None
     True
     """
     module = model.module
-    if model.size != model.trainable_size or _altered(module):
+    if model.size != model.trainable_size or _altered(module) or not x.is_floating_point() or len(x) < 2:
         return None
+    before, drawn = _attributes(module), _generators()
     try:
-        layers = _traced(module)
-    except Exception:  # code that cannot be traced, such as a branch that looks at the data
+        with torch_generator(), torch.no_grad():
+            set_dropout(module, 0.0)  # a layer that drops nothing draws nothing
+            seed = torch.random.get_rng_state()
+            layers = _watched(module.train(), x)
+            if not torch.equal(seed, torch.random.get_rng_state()):
+                return None
+    except Exception:  # what fails always will be told in training
         return None
-    if layers is None:
+    finally:
+        set_dropout(module, None)
+    if layers is None or _attributes(module) != before or _generators() != drawn:
         return None
     own = [p for layer in layers for p in layer.parameters()]
     same = len(own) == len(model.parameters) and {id(p) for p in own} == {id(p) for p in model.parameters}
@@ -75,52 +84,75 @@ def _altered(module: nn.Module) -> bool:
     )
 
 
-def _traced(module: nn.Module) -> list[nn.Module] | None:
-    module.train()
-    before, drawn = _attributes(module), _generators()
-    nodes = list(_Tracer().trace(module).nodes)
-    if _attributes(module) != before or _generators() != drawn:
-        return None
-    first, *calls, last = nodes
-    if first.op != "placeholder" or last.op != "output" or last.args != (nodes[-2],):
-        return None
-    layers = []
-    for previous, node in zip(nodes, calls, strict=False):
-        layer = _layer(module, node) if node.args[:1] == (previous,) else None
-        if layer is None:
+def _watched(module: nn.Module, x: Tensor) -> list[nn.Module] | None:
+    """The layers that a forward pass goes through; None where it does anything else with the data."""
+    seen: list[tuple[Any, nn.Module | None, Any]] = []  # what a layer was given, the layer, what came out
+    inside: list[nn.Module] = []
+
+    class Watched(Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Callable[..., Any], types: Iterable[Any], args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found = super().__torch_function__(func, types, args, kwargs)
+            if not inside and func not in _SHAPE:
+                seen.append((args[0], _as_layer(func, args, kwargs or {}, found), found))
+            return found
+
+    def enter(layer: nn.Module, _args: Any) -> None:
+        inside.append(layer)
+
+    def leave(layer: nn.Module, args: Any, output: Any) -> None:
+        inside.pop()
+        if not inside:
+            seen.append((args[0], layer if len(args) == 1 else None, output))
+
+    layers = [part for part in module.modules() if type(part) in LAYERS]
+    hooks = [layer.register_forward_pre_hook(enter) for layer in layers]
+    hooks += [layer.register_forward_hook(leave) for layer in layers]
+    try:
+        current: Any = x.as_subclass(Watched)
+        output = module(current)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found = []
+    for given, layer, came in seen:
+        if given is not current or layer is None:
             return None
-        layers.append(layer)
-    return layers
+        found.append(layer)
+        current = came
+    return found if output is current else None
 
 
-def _layer(module: nn.Module, node: fx.Node) -> nn.Module | None:
-    """The layer that a node calls, or the one that does the same as its function."""
-    if node.op == "call_module":
-        layer = module.get_submodule(str(node.target))
-        if len(node.args) != 1 or node.kwargs:
-            return None
-    else:
-        known: Mapping[Any, type[nn.Module]] = {"call_function": _FUNCTIONS, "call_method": _METHODS}.get(  # type: ignore[assignment]
-            node.op, {}
-        )
-        kind = known.get(node.target)
-        if kind is None:
-            return None
-        layer = kind(*node.args[1:], **node.kwargs)
-        if kind is nn.Flatten and not node.args[1:] and "start_dim" not in node.kwargs:
-            return None  # the function begins with the batch
-    if isinstance(layer, nn.Flatten) and (layer.start_dim, layer.end_dim) != (1, -1):
-        return None
-    return layer if type(layer) in LAYERS else None
+def _as_layer(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], found: Any
+) -> nn.Module | None:
+    """The layer that does what a function did."""
+    # By shapes alone: other questions would be seen as the model's.
+    x = args[0].shape
+    flat = isinstance(found, Tensor) and found.shape == (x[0], math.prod(x[1:]))
+    if func in _RESHAPES:
+        return nn.Flatten() if flat and -1 in (*args[1:], *np.ravel(args[1:2])) else None
+    kind = _FUNCTIONS.get(func)
+    if kind is nn.Flatten:
+        return nn.Flatten() if flat else None
+    return None if kind is None else kind(*args[1:], **{k: v for k, v in kwargs.items() if k != "inplace"})
 
 
 def _attributes(module: nn.Module) -> list[tuple[int, str, int]]:
-    return [(id(part), name, id(value)) for part in module.modules() for name, value in part.__dict__.items()]
+    """What hangs on the module's parts, by identity; hooks come and go, and layers' rates are put back."""
+    return [
+        (id(part), name, id(value))
+        for part in module.modules()
+        for name, value in part.__dict__.items()
+        if name != "training" and (name not in ("_built_dropout", "p") or type(part) is not nn.Dropout)
+    ]
 
 
 def _generators() -> tuple[Any, ...]:
     state: Any = np.random.get_state()  # noqa: NPY002
-    return random.getstate(), state[1].tobytes(), state[2], torch.random.get_rng_state().numpy().tobytes()
+    return random.getstate(), state[1].tobytes(), state[2]
 
 
 def loss_gradient(output: Tensor, target: Tensor, weight: Tensor | float) -> Tensor:

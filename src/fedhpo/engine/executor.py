@@ -120,7 +120,9 @@ class Executor:
         if shape not in self._models:
             model = FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
             x, y = self.view.gather(self.setup.data.train.indices[:ROWS])
-            self._models[shape] = look_at(model, x, y, self.setup.loss)
+            self._models[shape] = look_at(
+                model, x, y, self.setup.loss, own_training=self.setup.train is not None
+            )
         return self._models[shape]
 
     def measure(self, metrics: tuple[Metric, ...]) -> None:

@@ -78,7 +78,7 @@ def _equals_lean(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | No
     device = model.parameters[0].device
     parts = [(x, y), (x[half:], y[half:])]
     h = Local(lr=1.0, weight_decay=0.1, batch_size=len(x))
-    pair = Stack(model, start.repeat(2, 1).to(device), loss, None if loss else stacked_chain(model))
+    pair = Stack(model, start.repeat(2, 1).to(device), loss, None if loss else stacked_chain(model, x))
     scores = pair.score(*map(list, zip(*parts, strict=True)))
     pair.train([StackedRun(*part, h, np.random.default_rng(0)) for part in parts])
     sizes = [p.numel() for p in model.parameters]

@@ -78,9 +78,9 @@ def _backward(layer: nn.Module, gradient: Tensor, x: Tensor, y: Tensor) -> Tenso
     return gradient
 
 
-def stacked_chain(model: FlatModel) -> StackedChain | None:
+def stacked_chain(model: FlatModel, x: Tensor) -> StackedChain | None:
     """How to get the gradients of a stack of this model without `vmap`, or None."""
-    layers = chain_of(model)
+    layers = chain_of(model, x)
     if layers is None or any(isinstance(layer, nn.LayerNorm | nn.GELU) for layer in layers):
         return None
     return StackedChain(model, layers) if any(isinstance(layer, nn.Linear) for layer in layers) else None
