@@ -51,7 +51,9 @@ def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
     True
     """
     module = model.module
-    if model.size != model.trainable_size or _altered(module) or not x.is_floating_point() or len(x) < 2:
+    if not x.is_floating_point() or len(x) < 2 or model.size != model.trainable_size:
+        return None
+    if _altered(module) or not _simple(module):
         return None
     before, drawn = _attributes(module), _generators()
     try:
@@ -70,6 +72,11 @@ def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
     own = [p for layer in layers for p in layer.parameters()]
     same = len(own) == len(model.parameters) and {id(p) for p in own} == {id(p) for p in model.parameters}
     return layers if same else None
+
+
+def _simple(module: nn.Module) -> bool:
+    """Whether all parameters belong to layers of a chain; if not, the module's code need not be run."""
+    return all(type(part) in LAYERS for part in module.modules() if part._parameters)
 
 
 def _altered(module: nn.Module) -> bool:
