@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
@@ -25,6 +25,7 @@ from fedhpo.core.vectors import Vector
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS, Built, look_at
+from fedhpo.engine.by_hand import by_hand
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
@@ -118,12 +119,23 @@ class Executor:
     def model(self, shape: str) -> Built:
         """The module for a model shape."""
         if shape not in self._models:
-            model = FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
-            x, y = self.view.gather(self.setup.data.train.indices[:ROWS])
             self._models[shape] = look_at(
-                model, x, y, self.setup.loss, own_training=self.setup.train is not None
+                self._fresh(shape), *self.sample(), self.setup.loss, own_training=self.setup.train is not None
             )
         return self._models[shape]
+
+    def trains_by_hand(self, shape: str) -> bool:
+        """Whether models of this shape are trained without autograd."""
+        return self.setup.train is None and (
+            by_hand(self._fresh(shape), *self.sample(), self.setup.loss) is not None
+        )
+
+    def sample(self) -> tuple[Tensor, Tensor]:
+        """A few rows to try a model on."""
+        return self.view.gather(self.setup.data.train.indices[:ROWS])
+
+    def _fresh(self, shape: str) -> FlatModel:
+        return FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
 
     def measure(self, metrics: tuple[Metric, ...]) -> None:
         """What clients compute beside loss and accuracy from now on."""

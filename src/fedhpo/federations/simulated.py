@@ -25,7 +25,6 @@ from fedhpo.data.columns import Preparation, described
 from fedhpo.data.fingerprint import data_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
-from fedhpo.engine.built import ROWS
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
@@ -100,12 +99,18 @@ class _Models:
         largest, hand = 0.0, False
         if self._setup.train is None:
             executor = Executor(self._setup)
-            x, y = executor.view.gather(self._setup.data.train.indices[:ROWS])
-            built, on_gpu = executor.model(shape), self._setup.device != "cpu"
-            hand = built.by_hand is not None
-            if self._stacking and can_stack(built.model, x, y, self._setup.loss, any_size=on_gpu):
-                largest = math.inf if on_gpu else largest_batch(built.model.module, x)
+            hand = executor.trains_by_hand(shape)
+            if self._stacking:
+                largest = self._largest(executor, shape)
         return _Shape(model.size, model.trainable_size, largest, model.shapes, hand)
+
+    def _largest(self, executor: Executor, shape: str) -> float:
+        """The largest batch with which models of this shape are stacked."""
+        x, y = executor.sample()
+        built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
+        if not can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
+            return 0.0
+        return math.inf if on_gpu else largest_batch(built.module, x)
 
 
 class Adversary(Protocol):
