@@ -268,7 +268,7 @@ class Deadly(Net):
 
 
 def test_a_client_that_always_kills_its_worker_fails_alone_after_two_attempts(tmp_path):
-    both = "[train(Deadly, workers=1), train(Net, workers=0, cohort=range(5))]"
+    both = "[train(Deadly, workers=1), train(Deadly, workers=0, cohort=range(5))]"
     program = PRELUDE + NET + DEADLY + MAIN + f"if __name__ == '__main__':\n    print(json.dumps({both}))\n"
     (found, without), errors = run(tmp_path, program)
     assert found["kind"] == "processes"
