@@ -34,7 +34,7 @@ def staged(text: str, place: Path, source: Path, found: Callable[[Path], Path]) 
     """The page as mkdocs wants it.
 
     `found` says where on the site a file of the repository is. Links are rewritten to that, and a list that
-    follows a paragraph at once gets the empty line that mkdocs needs before it.
+    follows a paragraph at once gets the empty line that mkdocs needs before it; what is folded stays Markdown.
     """
 
     def moved(match: re.Match[str]) -> str:
@@ -51,5 +51,7 @@ def staged(text: str, place: Path, source: Path, found: Callable[[Path], Path]) 
         before = lines[-1] if lines else ""
         if is_text and ITEM.match(line) and before.strip() and not before.startswith((" ", "-", "*", "1.")):
             lines.append("")
+        if is_text and line == "<details>":
+            line = '<details markdown="1">'
         lines.append(LINK.sub(moved, line) if is_text else line)
     return "\n".join(lines) + "\n"

@@ -22,8 +22,8 @@ def wasserstein(clients: Sequence[tuple[Array, Array]], *, seed: int = 0, rows: 
     """1-Wasserstein `distances` between clients' rows (features, labels), and what `chance` alone gives.
 
     The distance of two rows is the Euclidean one over the features, each scaled to [0, 1] over the rows of
-    all clients, divided by the root of their number; plus 1 if the labels differ. A missing number counts as the
-    mean of its feature. Of each client equally many
+    all clients, divided by the root of their number; plus 1 if the labels differ. A missing number counts as
+    the mean of its feature. Of each client equally many
     rows are drawn, `rows` at most, and matched at the least cost, which is exact for these rows. Two samples
     of one distribution are never 0 apart: `chance` is the mean distance of clients of the same size whose
     rows were dealt by chance, and only what exceeds it tells of heterogeneity.

@@ -24,7 +24,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
-from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each
+from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
@@ -118,6 +118,22 @@ def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -
     setting = sets[name]
     data = pooled(setting.load()) if central else setting.load()
     return simulate(setting.model, data, server=optimiser, workers=workers)
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
+    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done
+    from fedhpo.reproduce.fedpop.many_page import facts
+    from fedhpo.reproduce.fedpop.many_page import page as many
+    from fedhpo.reproduce.fedpop.page import write
+    from fedhpo.reproduce.shared.pages import publish
+    from fedhpo.research.statistics import Plan
+
+    found = kept("fedpop", scale, SCALES, out)
+    if scale != "default":
+        return write(found, out)
+    plan, done = Plan.load(PLAN), [Done(**row) for row in found["rows"]]
+    return publish("fedpop", facts(plan, SETS, done), many(plan, SETS, done), out)
 
 
 def run(
