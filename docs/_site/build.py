@@ -1,7 +1,7 @@
 """Build the documentation site: `make docs`, or `python docs/_site/build.py`.
 
-Pages are copied to build/docs with their links turned to where things are on the site; notebooks are executed,
-the reference is made from the code, mkdocs runs in its strict mode, and every link of the result is checked.
+Pages are copied to build/docs with their links turned to where things are on the site; notebooks are
+executed, the reference is made from the code, mkdocs runs in its strict mode, and every link is checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import check
-import markdown
+import linking
 import notebooks
 import reference
 
@@ -44,7 +44,7 @@ def stage() -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             text = source.read_text(encoding="utf-8")
-            target.write_text(markdown.staged(text, place, source, found), encoding="utf-8")
+            target.write_text(linking.staged(text, place, source, found), encoding="utf-8")
         else:
             shutil.copy(source, target)
     for source, place in raw.items():
@@ -63,7 +63,7 @@ def generate() -> None:
 
 
 def run_notebooks(again: bool) -> int:
-    """Execute the notebooks and write them as pages; without `again`, those that were executed before stay."""
+    """Execute the notebooks and write them as pages; without `again`, those of the last build stay."""
     count = 0
     for folder, place in pages.NOTEBOOKS.items():
         for path in sorted((ROOT / folder).glob("*.ipynb")):
@@ -79,7 +79,7 @@ def run_notebooks(again: bool) -> int:
             target = STAGE / name
             target.parent.mkdir(parents=True, exist_ok=True)
             text = kept.read_text(encoding="utf-8")
-            target.write_text(markdown.staged(text, Path(name), path, _on_site), encoding="utf-8")
+            target.write_text(linking.staged(text, Path(name), path, _on_site), encoding="utf-8")
             count += 1
     return count
 

@@ -11,6 +11,7 @@ import shutil
 import sys
 import tomllib
 import types
+import warnings
 from pathlib import Path
 
 BLOCK = re.compile(r"^```(python|toml)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -106,7 +107,8 @@ def _page(path: Path, name: str) -> int:
 def _run(text: str, where: str, known: dict[str, object]) -> None:
     said = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as that a page's code has no file
             exec(compile(text, where, "exec"), known)
     except Exception as error:
         raise SystemExit(

@@ -34,7 +34,8 @@ def staged(text: str, place: Path, source: Path, found: Callable[[Path], Path]) 
     """The page as mkdocs wants it.
 
     `found` says where on the site a file of the repository is. Links are rewritten to that, and a list that
-    follows a paragraph at once gets the empty line that mkdocs needs before it; what is folded stays Markdown.
+    follows a paragraph at once gets the empty line that mkdocs needs before it. What is folded stays
+    Markdown.
     """
 
     def moved(match: re.Match[str]) -> str:
