@@ -18,7 +18,6 @@ from fedhpo.reproduce.shared.pages import VERDICTS, publish, side_by_side, stati
 from fedhpo.reproduce.shared.papers import Paper
 from fedhpo.reproduce.shared.tables import Mean, markdown
 
-
 PAPER = Paper(
     "FedTune",
     "Demystifying hyperparameter optimization in federated learning (FedTune), under review at ICLR 2022",
