@@ -20,6 +20,15 @@ PACKAGES = {
 }
 
 
+#: Names whose signature and docstring stand elsewhere than where they are imported from.
+ELSEWHERE = {"tune": "fedhpo.tuning.tune.tune"}
+
+
+def home(name: str) -> str:
+    """Where a promised name is documented."""
+    return ELSEWHERE.get(name, f"fedhpo.{name}")
+
+
 def groups(docs: Path) -> dict[str, list[str]]:
     """The promised names by what they are for, as the page of promises has them."""
     table = (docs / "stability.md").read_text(encoding="utf-8").partition("## The names")[2]
@@ -39,9 +48,9 @@ def api(docs: Path) -> dict[str, str]:
     index += ["| for | names |", "| --- | --- |"]
     for title, names in groups(docs).items():
         page = title.replace(" ", "-") + ".md"
-        links = ", ".join(f"[`{name}`]({page}#fedhpo.{name})" for name in names)
+        links = ", ".join(f"[`{name}`]({page}#{home(name)})" for name in names)
         index.append(f"| [{title}]({page}) | {links} |")
-        body = "\n\n".join(f"::: fedhpo.{name}" for name in names)
+        body = "\n\n".join(f"::: {home(name)}" for name in names)
         pages[page] = f"# {title[0].upper()}{title[1:]}\n\n{body}\n"
     index += [
         "",

@@ -11,6 +11,7 @@ import numpy as np
 from fedhpo.reproduce.fedpop.many import Done
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.tables import markdown
+from fedhpo.reproduce.shared.verdicts import Verdict
 from fedhpo.research.statistics import Judged, Paired, Plan, Planned
 
 #: Ends so many points below the baseline are collapses.
@@ -155,6 +156,18 @@ def _methods(plan: Plan, table: Table) -> str:
 
 def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.2f} ({np.median(values):.2f})" if values else "–"
+
+
+def differences(plan: Plan, done: Sequence[Done]) -> list[Verdict]:
+    """Each claim with its mean difference on every set that has pairs, and its standard error."""
+    table, judged, found = Table(done), plan.judge(Table(done).values), []
+    for claim in plan.claims:
+        gaps = {set: table.gaps(claim.first, claim.second, [set]) for set in plan.sets}
+        here = "; ".join(
+            f"{set} {one.mean:+.2f} ± {one.error:.2f}" for set, one in gaps.items() if one.count > 1
+        )
+        found.append(Verdict(claim.name, "", here, judged[claim.name].verdict))
+    return found
 
 
 def facts(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> dict[str, Any]:
