@@ -41,13 +41,22 @@ def write(
     out: Path | None,
 ) -> dict[str, Any]:
     """Write noisy-eval.md, .html and .json if there is an `out`; all of it comes back."""
-    page = markdown_page(found, figures, advice, verdicts)
+    notes = {figure.number: said for figure in figures if (said := _notes(figure))}
     data = found | {
+        "notes": notes,
         "verdicts": [verdict.to_dict() for verdict in verdicts],
         "plots": [figure.to_dict() for figure in figures],
         "advice": advice,
     }
-    return publish("noisy-eval", data, page, out, html_page(found, figures, verdicts, page), verdicts)
+    return publish_data(data, figures, verdicts, out)
+
+
+def publish_data(
+    data: dict[str, Any], figures: Sequence[Curves | Dots], verdicts: list[Verdict], out: Path | None
+) -> dict[str, Any]:
+    """Write the pages of what is in the data."""
+    page = markdown_page(data, figures, data["advice"], verdicts)
+    return publish("noisy-eval", data, page, out, html_page(data, figures, verdicts, page), verdicts)
 
 
 # Markdown
@@ -79,14 +88,14 @@ def markdown_page(
         markdown(columns, facts),
     ]
     for figure in figures:
-        parts += [f"## {figure.heading}", *_described(figure)]
+        parts += [f"## {figure.heading}", *_described(figure), *found["notes"].get(figure.number, ())]
     if advice:
         parts += ["## Advice, checked", *_advised(advice)]
     return "\n\n".join(parts) + "\n"
 
 
 def _described(figure: Curves | Dots) -> list[str]:
-    """A table for each panel, and what else is to be said."""
+    """A table for each panel."""
     if isinstance(figure, Dots):
         rows = [[name, figure.summary[name]] for name in figure.panels]
         return [markdown(["panel", figure.summary_title], rows)]
@@ -101,13 +110,17 @@ def _described(figure: Curves | Dots) -> list[str]:
         for series in figure.series
         if figure.of(table, series)
     ]
-    parts = [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
-    if figure.number == "3":
+    return [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
+
+
+def _notes(figure: Curves | Dots) -> list[str]:
+    """What else is to be said of a figure, for which single searches must be known."""
+    if figure.number == "3" and isinstance(figure, Curves):
         near = ", ".join(f"{enough(figure, table)} on {table}" for table in figure.tables)
-        parts.append(f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100).")
-    if figure.number == "remedies, HB":
-        parts.append(_gains(figure))
-    return parts
+        return [f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100)."]
+    if figure.number == "remedies, HB" and isinstance(figure, Curves):
+        return [_gains(figure)]
+    return []
 
 
 def _ends(figure: Curves) -> list[tuple[float | str, str]]:
