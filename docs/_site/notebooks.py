@@ -30,7 +30,8 @@ def executed(path: Path, work: Path, root: Path) -> tuple[Any, float]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(root / "src"), os.environ.get("PYTHONPATH", "")])
     notebook = nbformat.read(path, as_version=4)
     begun = time.perf_counter()
-    ExecutePreprocessor(timeout=300).preprocess(notebook, {"metadata": {"path": str(folder)}})
+    quiet = ["--log-level=40"]  # no word about messages on this machine that are not encrypted
+    ExecutePreprocessor(timeout=300, extra_arguments=quiet).preprocess(notebook, {"metadata": {"path": str(folder)}})
     return notebook, time.perf_counter() - begun
 
 
