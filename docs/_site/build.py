@@ -113,7 +113,9 @@ def build() -> None:
 def main() -> int:
     """Build, check, and say what there is."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--keep", action="store_true", help="run no examples: take the notebooks' outputs of the last build")
+    options.add_argument(
+        "--keep", action="store_true", help="run no examples: take the notebooks' outputs of the last build"
+    )
     given = options.parse_args()
     begun = time.perf_counter()
     for folder in (STAGE, SITE, WORK):

@@ -31,7 +31,9 @@ def executed(path: Path, work: Path, root: Path) -> tuple[Any, float]:
     notebook = nbformat.read(path, as_version=4)
     begun = time.perf_counter()
     quiet = ["--log-level=40"]  # no word about messages on this machine that are not encrypted
-    ExecutePreprocessor(timeout=300, extra_arguments=quiet).preprocess(notebook, {"metadata": {"path": str(folder)}})
+    ExecutePreprocessor(timeout=300, extra_arguments=quiet).preprocess(
+        notebook, {"metadata": {"path": str(folder)}}
+    )
     return notebook, time.perf_counter() - begun
 
 
