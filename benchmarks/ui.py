@@ -126,7 +126,7 @@ def _own(process: psutil.Process) -> float:
 
 
 def watching(chromium: Any, folder: Path, pairs: int, trials: int, rounds: int) -> list[tuple[float, float]]:
-    """How much longer a run takes that is watched, by the clock and of its own processor time, pair by pair."""
+    """How much longer a watched run takes, by the clock and in its own processor time, pair by pair."""
     found = []
     for pair in range(pairs):
         seconds = {}

@@ -75,7 +75,7 @@ def commands() -> str:
     main = parser()
     parts = ["# Commands", f"```\n{main.format_help()}```"]
     parts.append(
-        "Exit codes: 0 all is well, 1 a failure, 2 a mistake in what was given, 130 and 143 stopped by signals."
+        "Exit codes: 0 all is well, 1 a failure, 2 a mistake in what was given, 130 or 143 a signal."
     )
     for name, one in _below(main):
         parts += [f"## fedhpo {name}", f"```\n{one.format_help()}```"]
