@@ -48,7 +48,7 @@ def api(docs: Path) -> dict[str, str]:
     index += ["| for | names |", "| --- | --- |"]
     for title, names in groups(docs).items():
         page = title.replace(" ", "-") + ".md"
-        links = ", ".join(f"[`{name}`]({page}#{home(name)})" for name in names)
+        links = ", ".join(f"[`{name}`][{home(name)}]" for name in names)
         index.append(f"| [{title}]({page}) | {links} |")
         body = "\n\n".join(f"::: {home(name)}" for name in names)
         pages[page] = f"# {title[0].upper()}{title[1:]}\n\n{body}\n"
