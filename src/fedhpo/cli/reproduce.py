@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from fedhpo.cli import OK
@@ -19,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
 
     module = reproduction(options.name)
     if options.page:
-        return _said(_rewritten(module, options), options)
+        return _said(module.page(options.scale, Path(options.output)), options)
     only = [part for parts in options.only or () for part in parts.split(",")]
     only += [f"table{number}" for numbers in options.table or () for number in numbers.split(",")]
     found = module.run(
@@ -33,14 +32,6 @@ def run(options: argparse.Namespace) -> int:
         **_kept(options),
     )
     return _said(found, options)
-
-
-def _rewritten(module: ModuleType, options: argparse.Namespace) -> dict[str, Any]:
-    """The page of the data that is kept."""
-    if not hasattr(module, "page"):
-        raise InputError(f"--page: {options.name} does not keep all that its page shows; run it again")
-    found: dict[str, Any] = module.page(options.scale, Path(options.output))
-    return found
 
 
 def _said(found: dict[str, Any], options: argparse.Namespace) -> int:
