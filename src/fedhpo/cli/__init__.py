@@ -116,6 +116,9 @@ def parser() -> argparse.ArgumentParser:
         "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
     )
     reproduce.add_argument(
+        "--page", action="store_true", help="write the page again from the data in the output, run nothing"
+    )
+    reproduce.add_argument(
         "--kept", action="store_true", help="for fedtune: the page of the worlds that are done, run nothing"
     )
     reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
