@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.by_hand import ByHand, by_hand
+from fedhpo.engine.device import generator_states
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import set_dropout
 from fedhpo.engine.loss import LossFunction, sample_sums
@@ -83,13 +84,13 @@ def draws(module: nn.Module, x: Tensor) -> bool:
     """Whether training or scoring draws random numbers outside of dropout layers, as `F.dropout` does."""
     with torch_generator(), torch.no_grad():
         set_dropout(module, 0.0)
-        before = torch.random.get_rng_state()
+        before = generator_states(str(x.device))
         try:
             module.train()(x)
             module.eval()(x)
         except Exception:  # not known
             return True
-        return not torch.equal(before, torch.random.get_rng_state())
+        return not all(map(torch.equal, before, generator_states(str(x.device))))
 
 
 def mixes(module: nn.Module, x: Tensor, y: Tensor, loss: LossFunction | None, training: bool) -> bool:

@@ -210,7 +210,7 @@ class ByHand:
                 layer.aim(1.0 - h.lr * pull, -h.lr, at_velocity=False)
         for _ in range(h.epochs):
             order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
-            xs, ys = x[order], y[order]
+            xs, ys = x.index_select(0, order), y.index_select(0, order)
             for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
                 self._pass(batch, targets)
                 if not h.momentum:

@@ -23,7 +23,7 @@ class Member:
     stack: tuple[int, int] | None
 
 
-def plan(members: Sequence[Member]) -> list[tuple[TrainTask, list[int]]]:
+def plan(members: Sequence[Member], device: str = "cpu") -> list[tuple[TrainTask, list[int]]]:
     """Tasks, each with the positions of the members that it trains; stacks come first."""
     kinds: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for i, member in enumerate(members):
@@ -33,7 +33,7 @@ def plan(members: Sequence[Member]) -> list[tuple[TrainTask, list[int]]]:
     stacked: set[int] = set()
     for (shape, scores), chosen in kinds.items():
         sizes = [stack for i in chosen if (stack := members[i].stack) is not None]
-        for rows in stacks(sizes, members[chosen[0]].parameters):
+        for rows in stacks(sizes, members[chosen[0]].parameters, device):
             inside = [chosen[row] for row in rows]
             jobs = tuple(replace(members[i].job, start=start) for start, i in enumerate(inside))
             tasks.append((TrainTask(shape, jobs, scores, stacked=True), inside))

@@ -230,7 +230,8 @@ class SimulatedFederation(HoldsTrials):
         self._trials.apart(works)
         rounds = [self._begin(work) for work in works]
         places = [(one, member) for one in rounds for member in one.gathering.sequence]
-        for task, members in plan([self._member(one, member) for one, member in places]):
+        wanted = [self._member(one, member) for one, member in places]
+        for task, members in plan(wanted, self._setup.device):
             weights = [places[i][0].trial.weights for i in members]
             order = Order(task, weights, (len(members), len(weights[0])))
             self._running[order] = [places[i] for i in members]

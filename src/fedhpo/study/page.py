@@ -32,6 +32,8 @@ PARTITIONS: Mapping[str, type[Any]] = {
     "gaussian": data.GaussianSkew,
     "poisson": data.PoissonSkew,
 }
+#: Keys that stand in no section.
+TOP = ("name", "seed", "device", "objectives", "constraints")
 SPLITS: Mapping[str, type[Any]] = {"inside": data.InsideClients, "pools": data.ClientPools}
 
 
@@ -54,7 +56,11 @@ def page() -> str:
         "`fedhpo runs` and `fedhpo.load_table` only read: they import nothing that a run or a table names, "
         "and follow no links out of a run's directory.",
         "## Top level",
-        _keys(whole, {name: sections[name] for name in ("name", "seed", "objectives", "constraints")}, ()),
+        _keys(
+            whole,
+            {name: sections[name] for name in TOP},
+            (),
+        ),
         *_section(whole, "data"),
         _names(
             "data set",
