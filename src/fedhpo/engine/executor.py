@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedhpo.aggregation.norm_clipping import clip_scale
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
 from fedhpo.core.streams import first_seed, sequence
@@ -84,10 +85,23 @@ class JobResult:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """To what sums a task's changes are added: by job the row of the output, and the weight.
+
+    A change is shortened to the norm `clip` first, if there is one.
+    """
+
+    rows: tuple[int, ...]
+    weights: tuple[float, ...]
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
 class TrainTask:
     """Train these jobs; job i leaves its change of the weights in row i of the output, if there is one.
 
-    `scores` says when each client scores the model, on its own rows of `split`.
+    With `shares` the output holds weighted sums of the changes instead. `scores` says when each client scores
+    the model, on its own rows of `split`.
     """
 
     shape: str
@@ -95,6 +109,7 @@ class TrainTask:
     scores: tuple[str, ...] = ()
     stacked: bool = False
     split: str = "validation"
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +122,28 @@ class ScoreTask:
 
 
 Task = TrainTask | ScoreTask
+
+
+class Sums:
+    """The sums that a task's changes are added to, in the order of its jobs."""
+
+    def __init__(self, shares: Shares, out: NDArray[np.float32]) -> None:
+        self._shares, self._out = shares, out
+        out[:] = 0.0
+
+    def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
+        """A job's result, after its change was added; changes that cannot be used are left out."""
+        if result.failure:
+            return result
+        problem = flat.check_update(change, self._out.shape[1])
+        if problem is not None:
+            return JobResult(failure=problem, train_size=result.train_size)
+        clip = self._shares.clip
+        scale = 1.0 if clip is None else clip_scale(change, clip)
+        row = self._out[self._shares.rows[job]]
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+            row += np.float32(scale * self._shares.weights[job]) * change
+        return result
 
 
 class Executor:
@@ -163,10 +200,19 @@ class Executor:
             # One client's failure is not that of the others in its stack: then train them one by one.
             with contextlib.suppress(Exception):
                 return self._train_stacked(task, starts, out)
+        if task.shares is not None and out is not None:
+            return self._train_summed(task, starts, Sums(task.shares, out))
         return [
             self._train_one(task, job, starts[job.start], None if out is None else out[i])
             for i, job in enumerate(task.jobs)
         ]
+
+    def _train_summed(self, task: TrainTask, starts: Sequence[Vector], sums: Sums) -> list[JobResult]:
+        change = np.empty_like(starts[0])
+        results: list[JobResult] = []
+        for i, job in enumerate(task.jobs):
+            results.append(sums.added(i, change, self._train_one(task, job, starts[job.start], change)))
+        return results
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
         """Loss, accuracy, and the further metrics, a row each; a column for each client."""
@@ -275,10 +321,7 @@ class Executor:
         first = stack.score(xs, ys) if "before" in task.scores else (nan, nan)
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
-        if out is not None:
-            scales = torch.tensor([run.hyperparameters.update_scale for run in runs], device=before.device)
-            torch.from_numpy(out).copy_((stack.weights - before) * scales[:, None])
-        return [
+        results = [
             JobResult(
                 "",
                 len(run.x),
@@ -291,6 +334,15 @@ class Executor:
             )
             for i, run in enumerate(runs)
         ]
+        if out is None:
+            return results
+        scales = torch.tensor([run.hyperparameters.update_scale for run in runs], device=before.device)
+        changes = (stack.weights - before) * scales[:, None]
+        if task.shares is None:
+            torch.from_numpy(out).copy_(changes)
+            return results
+        sums, rows = Sums(task.shares, out), changes.cpu().numpy()
+        return [sums.added(i, rows[i], result) for i, result in enumerate(results)]
 
     def _config(self, job: Job) -> Mapping[str, Any]:
         if isinstance(job.config, Mapping):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedhpo.core.streams import torch_generator
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.device import generator_kept
-from fedhpo.engine.executor import Executor, Setup, Task
+from fedhpo.engine.executor import Executor, Setup, Shares, Task, TrainTask
 from fedhpo.engine.worker import Packed, prepare
 from fedhpo.workers.memory import Arena, Region, SharedFile
 from fedhpo.workers.pool import Handler, Inline, Threads
@@ -37,6 +37,11 @@ class Order:
     task: Task
     starts: Sequence[Vector]
     output: tuple[int, int] | None = None
+
+    @property
+    def shares(self) -> Shares | None:
+        """To what sums the task adds, if it does."""
+        return self.task.shares if isinstance(self.task, TrainTask) else None
 
 
 @dataclass
