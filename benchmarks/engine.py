@@ -6,9 +6,9 @@ Each round trains 50 clients of 160 samples with batches of 32, every one with i
 momentum and weight decay. The plain loop is what most scripts do: `deepcopy` of the model, `DataLoader`,
 `torch.optim.SGD`. The lean loop is the least that gives the same: one model, batches by index, a fused step.
 All include getting the weights in and out and averaging them. They are interleaved and compared by their
-medians. CPU time is that of the whole process tree for a round: what only uses more cores needs no less of it.
-`sgemm_fraction` is the share of the machine's SGEMM peak that the engine's arithmetic reaches. The last line is
-the memory of the whole process tree with 27 trials of the FEMNIST CNN.
+medians. CPU time is that of the whole process tree for a round: using more cores does not make it less.
+`sgemm_fraction` is the share of the machine's SGEMM peak that the engine's arithmetic reaches. The last line
+is the memory of the whole process tree with 27 trials of the FEMNIST CNN.
 """
 
 from __future__ import annotations
