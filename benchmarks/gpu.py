@@ -12,14 +12,18 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
+import sys
+from pathlib import Path
 
 import numpy as np
 
-import engine
 import fedhpo as fh
 from fedhpo.engine.device import chosen as device_of
 from fedhpo.federations.simulated import SimulatedFederation
 from fedhpo.protocol.federation import Work
+
+sys.path.insert(0, str(Path(__file__).parent))
+import engine
 
 WRONG = 1e-2
 

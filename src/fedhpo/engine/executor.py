@@ -132,7 +132,10 @@ class Sums:
         out[:] = 0.0
 
     def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
-        """A job's result, after its change was added; changes that cannot be used are left out."""
+        """A job's result, after its change was added; changes that cannot be used are left out.
+
+        The change is multiplied in place, and of no use afterwards.
+        """
         if result.failure:
             return result
         problem = flat.check_update(change, self._out.shape[1])
@@ -142,7 +145,8 @@ class Sums:
         scale = 1.0 if clip is None else clip_scale(change, clip)
         row = self._out[self._shares.rows[job]]
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
-            row += np.float32(scale * self._shares.weights[job]) * change
+            change *= np.float32(scale * self._shares.weights[job])
+            row += change
         return result
 
 
@@ -190,7 +194,7 @@ class Executor:
         built = self.model(shape)
         if self.setup.train is not None or built.draws:
             return True
-        return drops_out(built.model.module, self._config(job).get("dropout"))
+        return bool(built.dropouts) and drops_out(built.dropouts, self._config(job).get("dropout"))
 
     def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
         """Do a task, given start weights and room for the results."""

@@ -56,7 +56,7 @@ def can_stack(
         not model.parameters
         or model.size != model.trainable_size
         or not (any_size or model.size <= MOST_PARAMETERS)
-        or drops_out(model.module, None)
+        or drops_out(dropout_layers(model.module), None)
         or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
         or any(True for _ in model.module.buffers())
         or hooked(model.module)
