@@ -32,9 +32,9 @@ PARTITIONS: Mapping[str, type[Any]] = {
     "gaussian": data.GaussianSkew,
     "poisson": data.PoissonSkew,
 }
+SPLITS: Mapping[str, type[Any]] = data.SPLIT_RULES
 #: Keys that stand in no section.
 TOP = ("name", "seed", "device", "objectives", "constraints")
-SPLITS: Mapping[str, type[Any]] = {"inside": data.InsideClients, "pools": data.ClientPools}
 
 
 def page() -> str:
