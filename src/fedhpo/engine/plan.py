@@ -58,11 +58,15 @@ def plan(
 def _groups(members: Sequence[Member], alone: Sequence[int]) -> list[list[int]]:
     """Neighbours of one round, whose updates are added up, a few together; all others alone."""
     found = []
-    for share, run in itertools.groupby(alone, key=lambda i: members[i].share and members[i].share[:1]):
+    for number, run in itertools.groupby(alone, key=lambda i: _round(members[i])):
         inside = list(run)
-        together = 1 if share is None else max(1, min(MOST_TOGETHER, len(inside) // FEWEST_TASKS))
+        together = 1 if number is None else max(1, min(MOST_TOGETHER, len(inside) // FEWEST_TASKS))
         found += [inside[i : i + together] for i in range(0, len(inside), together)]
     return found
+
+
+def _round(member: Member) -> int | None:
+    return None if member.share is None else member.share[0]
 
 
 def _task(
