@@ -45,7 +45,8 @@ def main() -> None:
     work = Work(0, range(engine.CLIENTS), engine.configs(), {}, scores=())
     print(f"{'model':<12} {'all cores':>10} {device:>10} {'speed-up':>9} {'difference':>11} {'stacked':>8}")
     for name in options.models or engine.MODELS:
-        factory, data = engine.MODELS[name]
+        factory, rows = engine.MODELS[name]
+        data = rows()
         with (
             fh.simulate(factory, data, weighting="uniform") as here,
             fh.simulate(factory, data, weighting="uniform", device=device) as there,
