@@ -97,7 +97,7 @@ def found(tmp_path, capsys, text):
         ("random", "laplace"),
         ("sha", "topk"),
         ("sha", "permute-and-flip"),
-        ('fedex"\nschedule = "fixed"\narms = 3\nmetric = "accuracy', "laplace"),
+        ('fedex"\nschedule = "fixed"\narms = 3\nmetric = "error', "laplace"),
         ('fedpop"\ninterval = 1\nlocal = false\njudge = "evaluation', "laplace"),
     ],
 )

@@ -23,7 +23,7 @@ POINTS = ("charged", "drawn", "recorded")
 
 METHODS = {
     "sha": fh.SHA(trials=9, finalists=1),
-    "fedex": fh.FedEx(schedule="fixed", trials=1, arms=2, metric="accuracy"),  # a release inside every round
+    "fedex": fh.FedEx(schedule="fixed", trials=1, arms=2, metric="error"),  # a release inside every round
     "fedpop": fh.FedPop(population=3, local=False),
 }
 
