@@ -138,7 +138,8 @@ def test_missing_files_are_named(monkeypatch, tmp_path):
 def test_every_set_says_what_it_is():
     assert len(DATASETS) == 17
     assert all(0 < len(d.description) < 100 and "\n" not in d.description for d in DATASETS.values())
-    assert DATASETS["shakespeare"].options == {"stride": 80, "samples_per_client": None}
+    options = {"window": 80, "stride": None, "per_token": False, "samples_per_client": None}
+    assert DATASETS["shakespeare"].options == options
 
 
 def test_tables_are_scaled_by_training_rows(directory):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedhpo.core.errors import InputError
 from fedhpo.data import load, profile
 from fedhpo.data.sets import images
 
@@ -63,6 +64,20 @@ def test_femnist():
     assert load("femnist", split=ALL, pool="all").clients == 184
 
 
+def test_femnist_in_the_parts_that_it_comes_in():
+    data = load("femnist", pool="all", split={"kind": "given"}, shrink=2)
+    assert (len(data.train_clients), len(data.validation_clients), len(data.test_clients)) == (105, 79, 0)
+    assert (len(data.train.indices), len(data.validation.indices)) == (14708 + 1685, 2403)
+    full = load("femnist", pool="all", split=ALL)
+    squares = full.x[7, 0, :2, :2].astype(float)
+    assert data.x[7, 0, 0, 0] == np.floor(squares.mean() + 0.5)
+    assert data.shape == (1, 14, 14)
+    with pytest.raises(InputError, match="femnist comes in no parts"):
+        load("femnist", split={"kind": "given"})
+    with pytest.raises(InputError, match="shrink=3; allowed: a divisor of 28"):
+        load("femnist", split=ALL, shrink=3)
+
+
 def test_mnist_by_writer():
     data = load("mnist", split=ALL)
     assert (data.clients, data.shape, data.classes) == (539, (1, 28, 28), 10)
@@ -96,6 +111,16 @@ def test_shakespeare():
     every_other = load("shakespeare", split=ALL, stride=40, samples_per_client=5)
     assert every_other.train.sizes.max() == 5
     assert every_other.clients == 1129
+
+
+def test_shakespeare_asked_after_every_character():
+    data = load("shakespeare", split=ALL, window=12, per_token=True)
+    assert (data.shape, data.y.shape[1], data.clients) == ((12,), 12, 1129)
+    padded = data.x == 0
+    assert ((data.y == -100) == padded).all()
+    assert (data.y[:, :-1] == data.x[:, 1:])[~padded[:, :-1]].all()
+    # Windows follow each other: the last answer of one is the first character of the next.
+    assert data.y[0, -1] == data.x[1, 0]
 
 
 def test_stackexchange():

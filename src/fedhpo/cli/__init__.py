@@ -162,6 +162,9 @@ def _add_table(table: argparse.ArgumentParser) -> None:
     build.add_argument("study", metavar="STUDY", help="the study file (TOML)")
     build.add_argument("--configs", type=_positive, metavar="N", default=128, help="(default: 128)")
     build.add_argument(
+        "--again", type=_natural, metavar="N", default=0, help="train the N best configs a second time"
+    )
+    build.add_argument(
         "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
     )
     build.add_argument(
@@ -191,6 +194,9 @@ def _add_table(table: argparse.ArgumentParser) -> None:
     ls.add_argument("directory", metavar="DIR", nargs="?", default=".", help="(default: here)")
     info = action("info", "What a table holds, how it was built, how precise it is.")
     info.add_argument("table", metavar="TABLE", help="a table's name or file")
+    info.add_argument(
+        "--surrogate", action="store_true", help="also how well its surrogate predicts unseen configs"
+    )
 
 
 def _add_noise(one: argparse.ArgumentParser) -> None:
@@ -231,13 +237,16 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "--heterogeneity", type=float, metavar="P", default=0.0, help="of the table (default: 0, as it is)"
     )
+    compare.add_argument(
+        "--surrogate", action="store_true", help="any config of the space, answered by the table's surrogate"
+    )
     _add_output(compare, "FILE", help="the page (default: compare-NAME.html)")
     compare.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
     compare.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:
-    bench.add_argument("--suite", default="quick", help="quick, full or smoke (default: quick)")
+    bench.add_argument("--suite", default="quick", help="quick, standard, full or smoke (default: quick)")
     bench.add_argument(
         "-m", "--method", action="append", metavar="NAME", help="may be given again (default: all)"
     )

@@ -53,10 +53,12 @@ def _compare(options: argparse.Namespace, methods: list[str], seeds: list[int]) 
             seeds,
             study=study,
             heterogeneity=options.heterogeneity,
+            surrogate=options.surrogate,
             workers=options.workers,
         )
-    if options.heterogeneity:
-        raise InputError("--heterogeneity: needs --table")
+    for option in ("heterogeneity", "surrogate"):
+        if getattr(options, option):
+            raise InputError(f"--{option}: needs --table")
     if not options.quiet:
         note(cost_ahead(study, methods, seeds, chosen=bool(options.method)))
     directory = Path(options.runs) / f"compare-{study.name}"

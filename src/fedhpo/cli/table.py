@@ -32,6 +32,7 @@ def _build(options: argparse.Namespace) -> int:
         study,
         options.configs,
         run=Path(options.runs) / f"table-{study.name}",
+        again=options.again,
         unit=options.unit,
         every=options.every,
         workers=options.workers,
@@ -147,10 +148,12 @@ def _listed(name: str, path: Path) -> dict[str, Any]:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from fedhpo.research.tables import load_table
+    from fedhpo.research.tables import cross_validate, load_table
 
     table = load_table(options.table)
     facts = {"table": options.table, **table.facts(), "study": dict(table.study_tables)}
+    if options.surrogate:
+        facts["surrogate"] = cross_validate(table).to_dict()
     print(json.dumps(facts) if options.json else _in_words(facts))
     return OK
 
@@ -168,10 +171,36 @@ def _in_words(facts: dict[str, Any]) -> str:
         ("clients", f"{facts['train_clients']} train, {facts['validation_clients']} validate"),
         ("heterogeneity", ", ".join(f"{p:g}" for p in facts["heterogeneity"])),
         ("error at the end", f"best {score(error['best'])}, median {score(error['median'])}"),
+        ("spread", _spread(facts["spread"])),
+        *_trained_again(facts),
         ("precision", f"errors exact, losses within {relative:.2g}%"),
         ("built in", duration(recipe.get("wall_seconds", 0.0))),
     ]
+    if "surrogate" in facts:
+        off = {name: 100 * value for name, value in facts["surrogate"].items()}
+        words = (
+            f"off by {off['level']:.1f} points for unseen configs (they deviate by {off['spread']:.1f}), "
+            f"{off['better_half']:.1f} in the better half, {off['client']:.1f} at one client; "
+            f"rank correlation {facts['surrogate']['rank']:.2f}"
+        )
+        rows.append(("surrogate", words))
     if "bytes" in facts:
         rows.append(("size", f"{facts['bytes'] / 1e6:.2f} MB"))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {words}" for name, words in rows)
+
+
+def _spread(found: dict[str, float]) -> str:
+    near = f"{found['near_best']} config{'s'[: found['near_best'] > 1]}"
+    return (
+        f"{near} within a point of the best; in the better half configs deviate by "
+        f"{100 * found['configs']:.1f} points, clients by {100 * found['clients']:.1f}"
+    )
+
+
+def _trained_again(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not facts["trained_again"]:
+        return []
+    points = 100 * facts["training_deviation"]
+    words = f"the {facts['trained_again']} best configs; a training deviates by {points:.2f} points"
+    return [("trained again", words)]

@@ -10,18 +10,20 @@ from fedhpo.data.mixing import mix_validation
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
 from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
-from fedhpo.data.split import ClientPools, InsideClients, SplitRule, split_from_dict
+from fedhpo.data.split import SPLIT_RULES, ClientPools, GivenParts, InsideClients, SplitRule, split_from_dict
 
 __all__ = [
     "DATASETS",
     "IGNORE",
     "IID",
+    "SPLIT_RULES",
     "ClientPools",
     "Dataset",
     "Dirichlet",
     "Encoding",
     "FederatedData",
     "GaussianSkew",
+    "GivenParts",
     "HeterogeneityIndex",
     "InsideClients",
     "Natural",

@@ -16,7 +16,7 @@ from fedhpo.data.container import Array, FederatedData, Integers, Split
 from fedhpo.data.encoding import Encoding
 from fedhpo.data.partition import Natural, Partitioner
 from fedhpo.data.scaling import moments
-from fedhpo.data.split import SplitRule
+from fedhpo.data.split import GivenParts, SplitRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class Samples:
     group_names: Sequence[str] | None = None
     rows: Integers | None = None
     """The rows that may be dealt; None for all."""
+    parts: Integers | None = None
+    """The part that each row comes in: 0 to train, 1 to validate, 2 to test; None if the set has none."""
     scale: str | None = None
     """How to set mean and std from the training rows: "standard", "minmax" or not at all."""
     partition: Partitioner = field(default_factory=Natural)
@@ -55,7 +57,8 @@ def assemble(
     if isinstance(partition, Natural) and groups is not None and samples.group_names is not None:
         first = groups[dealt.indices[dealt.offsets[:-1]]]
         names = tuple(str(samples.group_names[group]) for group in first)
-    train, validation, test = _parted(split, Split(rows[dealt.indices], dealt.offsets), split_rng)
+    rule = split.bound(name, samples.parts) if isinstance(split, GivenParts) else split
+    train, validation, test = _parted(rule, Split(rows[dealt.indices], dealt.offsets), split_rng)
     mean, std, fill = samples.mean, samples.std, None
     if samples.scale is not None or samples.encoding is not None:
         known = moments(samples.x, train)

@@ -1,7 +1,8 @@
 """Which of a client's rows are for training, for validation and for test.
 
 `InsideClients` splits each client's rows; `ClientPools` makes whole clients validation or test clients,
-as in cross-device federations, where a client is met once (noisy evaluation).
+as in cross-device federations, where a client is met once (noisy evaluation). `GivenParts` takes the parts
+that a data set comes in.
 """
 
 from __future__ import annotations
@@ -132,11 +133,44 @@ class ClientPools:
         return max(int(half_up(np.array(value * clients))), int(value > 0))
 
 
+@dataclass(frozen=True)
+class GivenParts:
+    """The parts that the set comes in: of femnist with pool "all", complete writers train, others validate.
+
+    >>> rule = GivenParts().bound("toy", np.array([0, 0, 1]))
+    >>> parts = rule(Split.from_lists([[0, 1], [2]]), np.random.default_rng(0))
+    >>> [part.sizes.tolist() for part in parts]
+    [[2, 0], [0, 1], [0, 0]]
+    """
+
+    def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
+        raise InputError("split = 'given' goes by a set's own parts: it is for data sets of `load`")
+
+    def bound(self, name: str, parts: Integers | None) -> SplitRule:
+        """The rule by these parts, one for each row of the set."""
+        if parts is None:
+            raise InputError(
+                f"split.kind = 'given': data set {name} comes in no parts; allowed: 'inside' or 'pools' "
+                "(femnist has parts with pool = 'all')"
+            )
+
+        def rule(partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
+            own = parts[partition.indices]
+            train, validation, test = (partition.where(own == part) for part in range(3))
+            return train, validation, test
+
+        return rule
+
+
+#: Splits by their `kind` in a study file.
+SPLIT_RULES = {"inside": InsideClients, "pools": ClientPools, "given": GivenParts}
+
+
 def split_from_dict(mapping: Mapping[str, Any]) -> SplitRule:
     """The split that a study file describes.
 
     >>> split_from_dict({"kind": "inside", "validation": 0.2})
     InsideClients(validation=0.2, test=0.1, shuffle=True)
     """
-    rule: SplitRule = from_dict("split", {"inside": InsideClients, "pools": ClientPools}, mapping)
+    rule: SplitRule = from_dict("split", SPLIT_RULES, mapping)
     return rule

@@ -32,7 +32,7 @@ PARTITIONS: Mapping[str, type[Any]] = {
     "gaussian": data.GaussianSkew,
     "poisson": data.PoissonSkew,
 }
-SPLITS: Mapping[str, type[Any]] = {"inside": data.InsideClients, "pools": data.ClientPools}
+SPLITS: Mapping[str, type[Any]] = data.SPLIT_RULES
 
 
 def page() -> str:

@@ -82,6 +82,33 @@ def test_a_build_that_was_stopped_goes_on_to_the_same_table(built, study, tmp_pa
     assert finished.parameters.tolist() == built.parameters.tolist()
 
 
+def test_the_best_configs_train_again(study, tmp_path):
+    def stop(done, total):
+        if done > 75:  # of 8 x 9, then 2 x 9: in the second training
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_table(study, 8, run=tmp_path / "run", again=2, workers=0, progress=stop)
+    table = build_table(study, 8, run=tmp_path / "run", again=2, workers=0)
+    errors = table.wrong[0, :, -1].sum(axis=1)
+    assert sorted(errors[table.again.configs]) == sorted(errors)[:2]
+    assert table.again.wrong.shape == (1, 2, len(table.rounds), len(table.validation_clients))
+    # The second training of a config is that of trial 8, with cohorts and initial weights of its own.
+    place = int(table.again.configs[0])
+    with trained_by_hand(table_study(study), table.configs[place], 8, 3) as federation:
+        [scores] = federation.evaluate([0], federation.validation_clients)
+    found = table.again.wrong[0, 0, table.place(3)] / table.counted[0]
+    np.testing.assert_allclose(found, 1 - scores.accuracy, atol=1e-12)
+    assert (table.again.wrong[0, 0] != table.wrong[0, place]).any()
+    once = build_table(study, 8, run=tmp_path / "once", workers=0)
+    assert (once.wrong == table.wrong).all()
+    assert once.again is None
+    assert once.training_deviation() is None
+    assert 0 < table.training_deviation() < 0.2
+    with pytest.raises(InputError, match="again = 9"):
+        build_table(study, 8, run=tmp_path / "more", again=9, workers=0)
+
+
 def test_groups_follow_the_size_of_the_model(built, study, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "_BYTES", 16 * 650 * 3)
     small = build_table(study, 4, run=tmp_path / "run", workers=0)

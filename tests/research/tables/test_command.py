@@ -46,6 +46,22 @@ def test_build_ls_info(folder, capsys):
     assert "tiny.table" in capsys.readouterr().out
 
 
+def test_a_table_says_how_well_its_surrogate_predicts(folder, capsys):
+    from fedhpo.testing.table import toy_table
+
+    toy_table(configs=40, rounds=9, clients=10).save(folder / "toy.table")
+    assert main(["table", "info", "toy.table", "--surrogate", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["surrogate"]
+    assert 0 < found["level"] < found["spread"]
+    assert main(["table", "info", "toy.table", "--surrogate"]) == 0
+    assert "for unseen configs" in capsys.readouterr().out
+    command = ["compare", "--table", "toy.table", "-m", "random", "--seeds", "2", "--total", "27"]
+    assert main([*command, "--surrogate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["setting"]["surrogate"] == found
+    assert main(["compare", "tiny.toml", "-m", "random", "--surrogate"]) == 2
+    assert "--surrogate: needs --table" in capsys.readouterr().err
+
+
 def test_mistakes_are_told(folder, capsys):
     assert main(["table", "info", "none.table", "--json"]) == 2
     assert json.loads(capsys.readouterr().out) == {"error": "none.table: No such file or directory"}

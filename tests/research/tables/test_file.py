@@ -6,9 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from fedhpo.core.errors import InputError
 from fedhpo.research.tables import file, load_table, shipped_tables
+from fedhpo.research.tables.coding import coded_losses, decoded_losses, differences, from_differences
+from fedhpo.research.tables.curve_table import Again
 from fedhpo.research.tables.file import LIMIT, round_mantissa
 from fedhpo.testing.table import toy_table
 
@@ -60,6 +65,48 @@ def test_a_large_table_loses_precision_before_it_grows_too_large(tmp_path, monke
         table.save(tmp_path / "none.table")
 
 
+def test_second_trainings_are_written_and_checked(tmp_path):
+    table = toy_table(configs=20, rounds=27, clients=50)
+    second = Again(np.array([7, 2]), np.array([27, 27]), table.wrong[:1, [7, 2]], table.loss[:1, [7, 2]])
+    replace(table, again=second).save(tmp_path / "t.table")
+    found = load_table(tmp_path / "t.table").again
+    assert found.configs.tolist() == [7, 2]
+    assert (found.wrong == second.wrong).all()
+    assert (found.loss == second.loss).all()
+    assert load_table(tmp_path / "t.table").training_deviation() == pytest.approx(0)
+    kept = found.kept(np.array([1, 2, 5]), np.array([4, 9]))
+    assert kept.configs.tolist() == [1]
+    assert (kept.wrong[0, 0] == table.wrong[0, 2][:, [4, 9]]).all()
+    for odd, message in (
+        (replace(second, configs=np.array([7, 7])), "comes twice"),
+        (replace(second, configs=np.array([7, 20])), "not in the table"),
+        (replace(second, wrong=second.wrong + 100), "more wrong targets"),
+        (replace(second, trained=np.array([27])), r"again_trained has shape \(1,\)"),
+    ):
+        replace(table, again=odd).save(tmp_path / "odd.table")
+        with pytest.raises(InputError, match=message):
+            load_table(tmp_path / "odd.table")
+
+
+def test_files_of_the_first_format_are_read():
+    """Those of version 0.1.0 hold the numbers themselves; written anew they hold differences."""
+    first = load_table("mnist")
+    with zipfile.ZipFile(shipped_tables()["mnist"]) as content:
+        assert json.loads(content.read("header.json"))["format"] == 1
+    assert (first.counted > 0).all()
+    assert first.again is None
+
+
+@given(
+    arrays(np.uint16, (2, 3, 5, 4), elements=st.integers(0, 2000)),
+    st.sampled_from(file.LOSS_BITS),
+)
+def test_differences_lose_nothing(values, bits):
+    assert (from_differences(differences(values)) == values).all()
+    losses = round_mantissa(values.astype(np.float16), bits)
+    assert (decoded_losses(coded_losses(losses, bits), bits) == losses).all()
+
+
 def rewritten(path, target, change):
     """A copy of a table's file with some members changed."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
@@ -89,7 +136,7 @@ def test_damage_is_told_with_the_file(table_file, tmp_path):
 
 def test_parts_that_do_not_fit_are_told(table, table_file, tmp_path):
     target = tmp_path / "odd.table"
-    with pytest.raises(InputError, match="format is number 99; this fedhpo reads 1"):
+    with pytest.raises(InputError, match="format is number 99; this fedhpo reads 1 and 2"):
         load_table(rewritten(table_file, target, header(format=99)))
     with pytest.raises(InputError, match=r"wrong has shape \(3, 40, 4, 12\), expected \(2, 40, 4, 12\)"):
         load_table(rewritten(table_file, target, header(heterogeneity=[0.0, 1.0])))

@@ -20,7 +20,7 @@ from fedhpo.data.cache import cached
 from fedhpo.data.container import IGNORE, Array, Integers, Split
 from fedhpo.data.partition import Natural
 from fedhpo.data.samples import Samples
-from fedhpo.data.sets.request import Request
+from fedhpo.data.sets.request import Request, check_choice
 
 WINDOW = 80
 """Characters of a Shakespeare sample, as in LEAF."""
@@ -34,17 +34,31 @@ CHARACTERS = "\n !$&'(),-.234568:;?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopq
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?|[.,;:!?]")
 
 
-def shakespeare(request: Request, *, stride: int = WINDOW, samples_per_client: int | None = None) -> Samples:
-    """80 characters and the one after them; the 1,129 roles with at least two speeches are the clients.
+def shakespeare(
+    request: Request,
+    *,
+    window: int = WINDOW,
+    stride: int | None = None,
+    per_token: bool = False,
+    samples_per_client: int | None = None,
+) -> Samples:
+    """`window` characters and the one after them; the 1,129 roles of at least two speeches are the clients.
 
-    A role's speeches are joined by line ends; windows start every `stride` characters. LEAF's stride is
-    1 (4.19 million samples); with less than 80, windows overlap, so that a random split inside clients lets
-    the test text be seen in training: use `InsideClients(shuffle=False)`. A role of fewer than 81
-    characters gives one sample, padded on the left. `samples_per_client` keeps at most so many, at random.
+    A role's speeches are joined by line ends; windows start every `stride` characters, by default one
+    after the other. LEAF's stride is 1 (4.19 million samples); with less than the window, windows overlap, so
+    that a random split inside clients lets the test text be seen in training: use
+    `InsideClients(shuffle=False)`. A role of fewer characters gives one sample, padded on the left. With
+    `per_token` the next one is asked for after every character of the window, for a model that says so too.
+    `samples_per_client` keeps at most so many, at random.
     """
-    whole_number("stride", stride)
+    whole_number("window", window)
+    stride = window if stride is None else whole_number("stride", stride)
+    check_choice("per_token", per_token, (False, True))
     file = request.file("text/shakespeare_by_role.json.gz")
-    arrays = cached("shakespeare", file, {"stride": stride}, lambda: _shakespeare(file, stride))
+    options: dict[str, object] = {"stride": stride}
+    if window != WINDOW or per_token:
+        options |= {"window": window, "per_token": per_token}
+    arrays = cached("shakespeare", file, options, lambda: _shakespeare(file, window, stride, per_token))
     return _language(arrays, len(CHARACTERS) + 1, samples_per_client, request)
 
 
@@ -93,7 +107,7 @@ def _read(file: Path) -> dict[str, Any]:
     return clients
 
 
-def _shakespeare(file: Path, stride: int) -> dict[str, Array]:
+def _shakespeare(file: Path, window: int, stride: int, per_token: bool) -> dict[str, Array]:
     code = np.zeros(128, dtype=np.uint8)
     code[[ord(c) for c in CHARACTERS]] = np.arange(1, len(CHARACTERS) + 1)
     roles = {name: "\n".join(speeches) for name, speeches in _read(file).items() if len(speeches) >= 2}
@@ -103,12 +117,15 @@ def _shakespeare(file: Path, stride: int) -> dict[str, Array]:
     windows = []
     for text in roles.values():
         tokens = code[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
-        tokens = np.pad(tokens, (max(0, WINDOW + 1 - len(tokens)), 0))
-        windows.append(np.lib.stride_tricks.sliding_window_view(tokens, WINDOW + 1)[::stride])
+        tokens = np.pad(tokens, (max(0, window + 1 - len(tokens)), 0))
+        windows.append(np.lib.stride_tricks.sliding_window_view(tokens, window + 1)[::stride])
     samples = np.concatenate(windows)
+    following = samples[:, -1]
+    if per_token:
+        following = np.where(samples[:, :-1] == 0, IGNORE, samples[:, 1:].astype(np.int16))
     return {
         "x": np.ascontiguousarray(samples[:, :-1]),
-        "y": np.ascontiguousarray(samples[:, -1]),
+        "y": np.ascontiguousarray(following),
         "groups": np.repeat(np.arange(len(windows)), [len(w) for w in windows]),
         "names": np.array(list(roles)),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fedhpo.methods.fedex.ranking import spearman
 from fedhpo.protocol.federation import Floats
 from fedhpo.reproduce.noisy_eval.figures import Curves, Dots
 from fedhpo.reproduce.noisy_eval.method_claims import method_claims, proxy_claims
@@ -13,21 +14,24 @@ from fedhpo.reproduce.noisy_eval.rules import (
     CATASTROPHE,
     MARGIN,
     TENTH,
+    Claim,
     Combine,
     Figures,
     curves,
     no_matter,
-    over,
     points,
 )
 from fedhpo.reproduce.noisy_eval.subsampling import RANDOM
 from fedhpo.reproduce.shared.tables import Mean
-from fedhpo.reproduce.shared.verdicts import DOES_NOT, HOLDS, UNDECIDED, Verdict, above, all_of, any_of
+from fedhpo.reproduce.shared.verdicts import HOLDS, above, all_of, any_of
+
+#: Where a verdict is on all tables together.
+_TOGETHER = "over the tables"
 
 
-def judge(figures: Figures, same_task: Sequence[tuple[str, str]] = ()) -> list[Verdict]:
+def claims_of(figures: Figures, same_task: Sequence[tuple[str, str]] = ()) -> list[Claim]:
     """The claims on figures that were made; `same_task` are pairs of tables of one kind."""
-    found = []
+    found: list[Claim] = []
     for needed, claims in (
         (("3", "5"), _subsampling),
         (("4", "6", "7"), _heterogeneity),
@@ -39,10 +43,10 @@ def judge(figures: Figures, same_task: Sequence[tuple[str, str]] = ()) -> list[V
             found += claims(figures)
     if {"11", "12"} <= figures.keys():
         found += proxy_claims(figures, same_task)
-    return sorted(found, key=lambda verdict: verdict.claim.split(".")[0])
+    return sorted(found, key=lambda claim: claim.text.split(".")[0])
 
 
-def _subsampling(figures: Figures) -> list[Verdict]:
+def _subsampling(figures: Figures) -> list[Claim]:
     sizes, budget = curves(figures, "3"), curves(figures, "5")
     one, every = "1 client", "all clients"
 
@@ -59,9 +63,9 @@ def _subsampling(figures: Figures) -> list[Verdict]:
     }
     grown = {table: points(gap(table, -1), gap(table, 3)) for table in budget.tables}
     return [
-        over("1. Few clients hurt: one, against all", "up to 8 points (CIFAR-10), 2 (others)", hurt),
-        over("2. More budget helps also at one client: one config, against 16", "yes", trained),
-        over("2. ... but the gap to all clients grows: 16 configs, against 4", "yes, on all sets", grown),
+        Claim("1. Few clients hurt: one, against all", "up to 8 points (CIFAR-10), 2 (others)", hurt),
+        Claim("2. More budget helps also at one client: one config, against 16", "yes", trained),
+        Claim("2. ... but the gap to all clients grows: 16 configs, against 4", "yes, on all sets", grown),
     ]
 
 
@@ -73,47 +77,54 @@ def enough(sizes: Curves, table: str) -> float | str:
     return next(point.x for point, good in zip(line, [*known, True], strict=True) if good)
 
 
-def _heterogeneity(figures: Figures) -> list[Verdict]:
+def _heterogeneity(figures: Figures) -> list[Claim]:
     data, systems, dots = curves(figures, "4"), curves(figures, "6"), figures["7"]
     assert isinstance(dots, Dots)
-    few, all_asked, alike, biased = {}, {}, {}, {}
+    few, all_asked, alike, biased, worst = {}, {}, {}, {}, {}
     for table in data.tables:
         unlike, same = (np.array([p.errors for p in data.of(table, s)]) for s in ("p = 0", "p = 1"))
         few[table] = points(unlike[:-1].mean(axis=0), same[:-1].mean(axis=0))
         all_asked[table] = points(unlike[-1], same[-1])
         alike[table] = points(same[0], same[-1])
-        biased[table] = points(*(systems.errors(table, series, 1) for series in ("b = 3", "b = 0")))
+        costs = [
+            (points(most.errors, none.errors), most.x)
+            for most, none in zip(systems.of(table, "b = 3"), systems.of(table, "b = 0"), strict=True)
+        ]
+        biased[table], size = max(costs, key=lambda cost: cost[0].value)
+        worst[table] = f"{table}, {size}"
     return [
-        over("3. Few clients hurt more where they are unlike: p = 0, against p = 1", "yes", few),
-        over("3. ... and also where they are alike (p = 1): one, against all", "yes", alike),
+        Claim("3. Few clients hurt more where they are unlike: p = 0, against p = 1", "yes", few),
+        Claim("3. ... and also where they are alike (p = 1): one, against all", "yes", alike),
         no_matter("3. ... p makes no difference where all are asked", "none", all_asked),
-        over(
-            f"4. Biased participation can cost {CATASTROPHE:g} points: b = 3, against 0, at one client",
+        Claim(
+            f"4. Biased participation can cost {CATASTROPHE:g} points: b = 3, against 0, at its worst rate",
             "90% error on CIFAR-10",
             biased,
             CATASTROPHE,
             any_of,
+            names=worst,
         ),
         _where(biased, dots.summary),
     ]
 
 
-def _where(biased: Mapping[str, Mean], low: Mapping[str, float]) -> Verdict:
+def _where(biased: Mapping[str, Mean], low: Mapping[str, float]) -> Claim:
     """Whether the tables come in the same order by what bias costs and by configs like those."""
-    order = sorted(biased, key=lambda table: biased[table].value)
-    shares = [low[table] for table in order]
-    verdict = HOLDS if shares == sorted(shares) else DOES_NOT
-    if len(order) < 2 or len(set(shares)) < len(shares):
-        verdict = UNDECIDED
-    return Verdict(
+    rank, count = float("nan"), 0
+    # Two tables are no order, and tables of equal shares have none.
+    if len(biased) > 2 and len({low[table] for table in biased}) == len(biased):
+        rank = spearman(np.array([biased[t].value for t in biased]), np.array([low[t] for t in biased]))
+        count = 0 if np.isnan(rank) else len(biased)
+    shares = "; ".join(f"{table}: {100 * low[table]:.0f}% of configs" for table in low)
+    return Claim(
         "4. ... the more, the more bad configs there are without error at some client",
         "yes (Figure 7)",
-        "; ".join(f"{table}: {100 * low[table]:.0f}% of configs" for table in low),
-        verdict,
+        {_TOGETHER: Mean(rank, 0.0, count)},
+        shown={_TOGETHER: f"rank correlation {'–' if np.isnan(rank) else format(rank, '.2f')} ({shares})"},
     )
 
 
-def _privacy(figures: Figures) -> list[Verdict]:
+def _privacy(figures: Figures) -> list[Claim]:
     figure = curves(figures, "9")
     free, loose = "epsilon = inf", "epsilon = 100"
 
@@ -125,26 +136,26 @@ def _privacy(figures: Figures) -> list[Verdict]:
 
     no_worse = {t: Mean(-m.value, m.error, m.count) for t, m in lost(loose, -1).items()}
     return [
-        over("5. Even epsilon = 100 hurts at one client", "yes", lost(loose, 0)),
+        Claim("5. Even epsilon = 100 hurts at one client", "yes", lost(loose, 0)),
         _blind(figure, "epsilon = 1", 0, "at one client", "similar to random (< 1% of clients)", all_of),
         _blind(figure, "epsilon = 0.1", -1, "on some set even at all clients", "often on CIFAR-10", any_of),
-        over("5. ... at all clients epsilon = 100 is no worse than infinity", "yes", no_worse, -MARGIN),
+        Claim("5. ... at all clients epsilon = 100 is no worse than infinity", "yes", no_worse, -MARGIN),
     ]
 
 
-def _blind(figure: Curves, series: str, place: int, where: str, paper: str, combine: Combine) -> Verdict:
+def _blind(figure: Curves, series: str, place: int, where: str, paper: str, combine: Combine) -> Claim:
     """Whether a search gains, over a choice at random, less than `TENTH` of what it gains without noise."""
-    short, shares = {}, []
+    short, shown = {}, {}
     for table in figure.tables:
         random, own = (figure.of(table, s)[place].errors for s in (RANDOM, series))
         gain = random - figure.of(table, "epsilon = inf")[-1].errors
         short[table] = points(TENTH * gain, random - own)
-        shares.append(f"{table}: {100 * np.nanmean(random - own) / np.nanmean(gain):.0f}% of the gain")
-    claim = f"5. ... {series} {where} is hardly better than a choice at random"
-    return Verdict(claim, paper, "; ".join(shares), combine([above(m, 0.0) for m in short.values()]))
+        shown[table] = f"{100 * np.nanmean(random - own) / np.nanmean(gain):.0f}% of the gain"
+    text = f"5. ... {series} {where} is hardly better than a choice at random"
+    return Claim(text, paper, short, combine=combine, shown=shown)
 
 
-def _spaces(figures: Figures) -> list[Verdict]:
+def _spaces(figures: Figures) -> list[Claim]:
     figure = curves(figures, "13")
     ends = {
         series: {
@@ -158,6 +169,6 @@ def _spaces(figures: Figures) -> list[Verdict]:
     helps = {table: points(small, large) for table, (small, large) in clear.items()}
     harms = {table: points(large, small) for table, (small, large) in noisy.items()}
     return [
-        over("Figure 13. Without noise a larger space is no worse", "it helps", helps, -MARGIN),
-        over("Figure 13. ... with much noise it can harm", "yes", harms, 0.0, any_of),
+        Claim("Figure 13. Without noise a larger space is no worse", "it helps", helps, -MARGIN),
+        Claim("Figure 13. ... with much noise it can harm", "yes", harms, 0.0, any_of),
     ]

@@ -1,49 +1,57 @@
 """Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning, MLSys 2023.
 
 The eight observations and Figures 1 and 3 to 16, on tables of learning curves instead of the paper's four
-data sets: nothing is trained. Random search is bootstrapped, 16 different configs out of the table's (the
-paper's bootstrap may draw a config twice); the four methods are replayed. Beyond the paper: what two remedies
-gain, and whether `fedhpo advise` predicts what is measured.
+data sets: nothing is trained. Random search (16 different configs out of the table's; the paper's bootstrap
+may draw a config twice) and Hyperband are simulated thousands of times in plain arrays; TPE and BOHB, which
+learn, are replayed. Standard errors are those of a delete-d jackknife: all of it again on parts of the
+tables, three quarters of the configs and of the clients each. Beyond the paper: Hyperband by the rules of
+the authors' code, what two remedies gain, and whether `fedhpo advise` predicts what is measured.
 
-What differs: trainings are shorter (a table says how long), Hyperband's unit is scaled with them; a table has
-100 validation clients, 1% of them is one; in Figure 13 the configs of a range are those of the table that
-lie in it, drawn 128 times with replacement.
+What differs: trainings are shorter (a table says how long), Hyperband's unit is scaled with them; a table
+has 79 to 320 validation clients, 1% of them is one to three; in Figure 13 the configs of a range are those
+of the table that lie in it, drawn 128 times with replacement; a proxy is tried on tables of the same
+configs.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.reproduce.shared.runs import check_asked
 from fedhpo.research.tables import CurveTable, load_table, shipped_tables
 
+if TYPE_CHECKING:
+    from fedhpo.reproduce.noisy_eval.figures import Curves, Dots
+    from fedhpo.reproduce.noisy_eval.replays import Replays
+    from fedhpo.reproduce.noisy_eval.rules import Claim
+    from fedhpo.reproduce.noisy_eval.search import Bench
+
 
 @dataclass(frozen=True)
 class Scale:
-    """Random searches, and replays of each method."""
+    """Simulated searches, replays of each method; parts of the jackknife, and both in each of them."""
 
     bootstraps: int
     seeds: int
+    parts: int
+    part_bootstraps: int
+    part_seeds: int
 
 
-SCALES = {"default": Scale(100, 24), "paper": Scale(100, 8), "smoke": Scale(20, 2)}
-PARTS = (
-    "subsampling",
-    "heterogeneity",
-    "privacy",
-    "methods",
-    "proxy",
-    "spaces",
-    "remedies",
-    "rotation",
-    "advise",
-)
+SCALES = {
+    "default": Scale(4000, 48, 40, 1000, 2),
+    "paper": Scale(100, 8, 40, 100, 2),
+    "smoke": Scale(20, 2, 3, 20, 2),
+}
+#: Parts whose figures observations are judged by.
+_JUDGED = ("subsampling", "heterogeneity", "privacy", "methods", "proxy", "spaces")
+PARTS = (*_JUDGED, "remedies", "rotation", "advise")
 
 
 def run(
@@ -58,49 +66,97 @@ def run(
 ) -> dict[str, Any]:
     """Make the figures, judge the observations, and write page, figures and data into `out`.
 
-    `tables` are names or files, by default all tables that come with fedhpo. Nothing is kept in `runs`:
-    the whole takes a few minutes.
+    `tables` are names or files, by default all tables that come with fedhpo. Replays are kept in `runs`, if
+    it is given: called again, it goes on there.
     """
     from fedhpo.reproduce.noisy_eval.advice import advice
-    from fedhpo.reproduce.noisy_eval.claims import judge
-    from fedhpo.reproduce.noisy_eval.methods import methods, remedies
     from fedhpo.reproduce.noisy_eval.page import write
-    from fedhpo.reproduce.noisy_eval.proxy import proxy
-    from fedhpo.reproduce.noisy_eval.rotation import rotation
+    from fedhpo.reproduce.noisy_eval.replays import Replays
+    from fedhpo.reproduce.noisy_eval.rules import with_jackknife
     from fedhpo.reproduce.noisy_eval.search import Bench
-    from fedhpo.reproduce.noisy_eval.subsampling import heterogeneity, privacy, spaces, subsampling
 
     check_asked(scale, SCALES, only, PARTS)
-    begun, size = time.monotonic(), SCALES[scale]
+    begun, size, asked = time.monotonic(), SCALES[scale], only or PARTS
     loaded = _loaded(tables)
-    paths = {table.name: path for path, table in loaded}
+    store = None if runs is None else Path(runs) / "replays.jsonl"
+    replays = Replays({table.name: path for path, table in loaded}, workers, store)
     bench = Bench({table.name: table for _, table in loaded}, size.bootstraps)
-    made: dict[str, Callable[[], Sequence[Any]]] = {
-        "subsampling": lambda: subsampling(bench),
-        "heterogeneity": lambda: heterogeneity(bench),
-        "privacy": lambda: privacy(bench),
-        "methods": lambda: methods(bench, paths, size.seeds, workers),
-        "proxy": lambda: proxy(bench),
-        "spaces": lambda: spaces(bench),
-        "remedies": lambda: remedies(bench, paths, size.seeds, workers),
-        "rotation": lambda: rotation(bench, paths, size.seeds, workers),
-    }
-    figures: list[Any] = []
-    for part, make in made.items():
-        if part in (only or PARTS):
-            figures += make()
-            say(f"{part}: {time.monotonic() - begun:.0f} s")
-    figures.sort(key=lambda figure: figure.place)
-    advised = advice(bench) if "advise" in (only or PARTS) else []
+    same_task = _same_task(bench.tables.values())
+
+    def told(what: str) -> None:
+        say(f"{what}: {time.monotonic() - begun:.0f} s")
+
+    figures = figures_of(bench, replays, asked, size.seeds, told)
+    claims, variant = _claims(figures, same_task)
+    knives = bench.knives(size.parts)
+    parts = []
+    for number in range(size.parts):
+        part = bench.part(number, knives, size.part_bootstraps)
+        needed = [name for name in asked if name in _JUDGED]
+        parts.append(_claims(figures_of(part, replays, needed, size.part_seeds, part=number), same_task))
+        if (number + 1) % 10 == 0:
+            told(f"{number + 1} parts")
+    claims = with_jackknife(claims, [one for one, _ in parts], knives)
+    variant = with_jackknife(variant, [one for _, one in parts], knives)
+    advised = advice(bench) if "advise" in asked else []
     found = {
         "scale": scale,
-        "bootstraps": size.bootstraps,
-        "seeds": size.seeds,
+        **asdict(size),
         "seconds": round(time.monotonic() - begun, 1),
         "tables": [table.facts() for table in bench.tables.values()],
     }
-    verdicts = judge({figure.number: figure for figure in figures}, _same_task(bench.tables.values()))
-    return write(found, figures, advised, verdicts, None if out is None else Path(out))
+    ordered = sorted(figures.values(), key=lambda figure: figure.place)
+    verdicts = [[claim.verdict for claim in some] for some in (claims, variant)]
+    return write(found, ordered, advised, verdicts[0], verdicts[1], None if out is None else Path(out))
+
+
+def figures_of(
+    bench: Bench,
+    replays: Replays,
+    asked: Sequence[str],
+    seeds: int,
+    told: Callable[[str], None] = lambda what: None,
+    part: int | None = None,
+) -> dict[str, Curves | Dots]:
+    """The figures of these parts of the paper, by number; on parts of tables where `part` says which."""
+    from fedhpo.reproduce.noisy_eval.methods import as_in_the_code, methods, remedies, replay_jobs
+    from fedhpo.reproduce.noisy_eval.proxy import proxy
+    from fedhpo.reproduce.noisy_eval.rotation import rotation
+    from fedhpo.reproduce.noisy_eval.subsampling import heterogeneity, privacy, spaces, subsampling
+
+    def by_methods() -> list[Curves]:
+        jobs = replay_jobs(bench, seeds, part)
+        runs = iter(replays.of([job for own in jobs.values() for job in own]))
+        replayed = {cell: [next(runs) for _ in own] for cell, own in jobs.items()}
+        return [*methods(bench, replayed), *as_in_the_code(bench)]
+
+    made: dict[str, Callable[[], Sequence[Curves | Dots]]] = {
+        "subsampling": lambda: subsampling(bench),
+        "heterogeneity": lambda: heterogeneity(bench),
+        "privacy": lambda: privacy(bench),
+        "methods": by_methods,
+        "proxy": lambda: proxy(bench),
+        "spaces": lambda: spaces(bench),
+        "remedies": lambda: remedies(bench, replays.of, seeds),
+        "rotation": lambda: rotation(bench, replays.of, seeds),
+    }
+    figures: dict[str, Curves | Dots] = {}
+    for name, make in made.items():
+        if name in asked:
+            figures |= {figure.number: figure for figure in make()}
+            told(name)
+    return figures
+
+
+def _claims(
+    figures: dict[str, Curves | Dots], same_task: list[tuple[str, str]]
+) -> tuple[list[Claim], list[Claim]]:
+    """The paper's observations, and the sixth by the rules of the authors' code."""
+    from fedhpo.reproduce.noisy_eval.claims import claims_of
+    from fedhpo.reproduce.noisy_eval.method_claims import code_claims
+
+    variant = code_claims(figures) if "authors' code, third" in figures else []
+    return claims_of(figures, same_task), variant
 
 
 def _loaded(tables: Sequence[str | Path]) -> list[tuple[str, CurveTable]]:

@@ -17,16 +17,12 @@ from fedhpo.search.evaluator import Evaluator
 EPSILONS = (1.0, 10.0, 100.0, None)
 
 
-def one_percent(bench: Bench, table: str) -> int:
-    """1% of the clients, at least one."""
-    return Evaluator(clients=0.01).count(bench.clients(table))
-
-
 def proxy(bench: Bench) -> list[Curves | Dots]:
-    """All pairs of tables; none if there is only one."""
-    pairs = list(permutations(bench.tables, 2))
+    """All pairs of tables that hold the same configs; nothing if there are none."""
+    pairs = [pair for pair in permutations(bench.tables, 2) if bench.related(*pair)]
     if not pairs:
         return []
+    tables = list(dict.fromkeys(first for first, _ in pairs))
     panels, axes, correlation = {}, {}, {}
     for first, second in pairs:
         if list(bench.tables).index(first) < list(bench.tables).index(second):
@@ -36,15 +32,16 @@ def proxy(bench: Bench) -> list[Curves | Dots]:
             axes[panel] = (f"error on {first}", f"error on {second}")
             correlation[panel] = spearman(x, y)
     one_shot, budget = [], []
-    for table in bench.tables:
-        for source in bench.tables:
+    for table in tables:
+        sources = [source for source in tables if source == table or (table, source) in pairs]
+        for source in sources:
             one_shot.append(Point(table, "proxy search", source, proxied(bench, source, table)))
         one_shot.append(Point(table, "proxy search", RANDOM, bench.search(table, Evaluator()).at_random))
         for epsilon in EPSILONS:
-            noisy = asking(one_percent(bench, table), epsilon=epsilon)
+            noisy = asking(bench.one_percent(table), epsilon=epsilon)
             budget += spent(bench, table, shown(epsilon), bench.search(table, noisy, uniform=True))
         once = int(bench.tables[table].rounds[-1])
-        for source in bench.tables:
+        for source in sources:
             if source != table:
                 found = proxied(bench, source, table, uniform=True)
                 budget += [Point(table, f"proxy {source}", once * k, found) for k in (1, 16)]
@@ -65,6 +62,6 @@ def proxy(bench: Bench) -> list[Curves | Dots]:
 def proxied(bench: Bench, source: str, table: str, *, uniform: bool = False) -> Floats:
     """The error on a table of what each search would choose, without noise, on another."""
     found = bench.search(source, Evaluator(), uniform=uniform)
-    chosen = np.take_along_axis(bench.members, found.seen.argmin(axis=1)[:, None], axis=1)[:, 0]
+    chosen = np.take_along_axis(bench.members(source), found.seen.argmin(axis=1)[:, None], axis=1)[:, 0]
     errors: Floats = bench.pilot(table, uniform=uniform).means[chosen]
     return errors

@@ -5,21 +5,24 @@ The paper charges every client for every score. Its figures are made that way; t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.reproduce.noisy_eval.figures import Curves, Point
-from fedhpo.reproduce.noisy_eval.methods import EPSILON, METHODS, SHARE, at, noisy
-from fedhpo.reproduce.noisy_eval.replays import Job, replays
+from fedhpo.reproduce.noisy_eval.methods import EPSILON, METHODS, at, noisy
+from fedhpo.reproduce.noisy_eval.replays import Job
 from fedhpo.reproduce.noisy_eval.search import CONFIGS, Bench
 from fedhpo.reproduce.noisy_eval.subsampling import EPSILONS, shown
+from fedhpo.research.incumbents import Incumbents
 from fedhpo.search.evaluator import Evaluator
 
 PAPER, ROTATION = "as in the paper", "rotation"
 
 
-def rotation(bench: Bench, paths: Mapping[str, str], seeds: int, workers: int | None) -> list[Curves]:
+def rotation(
+    bench: Bench, replay_all: Callable[[Sequence[Job]], list[Incumbents]], seeds: int
+) -> list[Curves]:
     """Figure 9 again with rotation, and the four methods at the full budget with both."""
     points = []
     for name in bench.tables:
@@ -27,20 +30,13 @@ def rotation(bench: Bench, paths: Mapping[str, str], seeds: int, workers: int | 
             private = None if epsilon is None else Privacy(epsilon)
             found = bench.search(name, Evaluator(clients=size, paired=False, privacy=private), uniform=True)
             points.append(Point(name, shown(epsilon), size, found.errors))
-    evaluators = {
-        name: {
-            PAPER: noisy(name),
-            ROTATION: Evaluator(clients=SHARE, paired=False, privacy=Privacy(EPSILON)),
-        }
-        for name in METHODS
-    }
     cells = list(product(bench.tables, METHODS, (PAPER, ROTATION)))
     jobs = [
-        Job(paths[table], METHODS[name], evaluators[name][kind], seed)
+        Job(table, METHODS[name], _evaluator(bench, table, name, kind), seed)
         for table, name, kind in cells
         for seed in range(seeds)
     ]
-    runs = iter(replays(jobs, workers))
+    runs = iter(replay_all(jobs))
     full = []
     for table, name, kind in cells:
         own = [next(runs) for _ in range(seeds)]
@@ -62,3 +58,10 @@ def rotation(bench: Bench, paths: Mapping[str, str], seeds: int, workers: int | 
             full,
         ),
     ]
+
+
+def _evaluator(bench: Bench, table: str, method: str, kind: str) -> Evaluator:
+    clients = bench.one_percent(table)
+    if kind == PAPER:
+        return noisy(method, clients)
+    return Evaluator(clients=clients, paired=False, privacy=Privacy(EPSILON))

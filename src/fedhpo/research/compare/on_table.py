@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.research.compare.comparison import Comparison, Incumbents
+from fedhpo.research.compare.comparison import Comparison
 from fedhpo.research.compare.methods import method_named
-from fedhpo.research.tables import CurveTable, load_table
+from fedhpo.research.incumbents import Incumbents
+from fedhpo.research.tables import CurveTable, Surrogate, cross_validate, load_table
 from fedhpo.research.tables.replay import replay
 from fedhpo.study import Study
 from fedhpo.workers.processes import map_in_processes
@@ -26,12 +27,14 @@ def compare_on_table(
     *,
     study: Study | None = None,
     heterogeneity: float = 0.0,
+    surrogate: bool = False,
     workers: int | None = None,
 ) -> Comparison:
     """Compare methods on a table, by name or file.
 
     `study` says how scores are observed, the objective, the total and methods' settings; the table's own
-    study does so if it is left out. Its space must be the table's.
+    study does so if it is left out. Its space must be the table's. With `surrogate` methods may try any
+    config of the space, not only the table's.
     """
     found = load_table(table)
     asked = study or found.study
@@ -45,7 +48,9 @@ def compare_on_table(
     found.level(heterogeneity)
     for name in methods:
         method_named(asked, name)  # a mistake is told before anything runs
-    jobs = [(str(table), asked.given, name, seed, heterogeneity) for name in methods for seed in seeds]
+    jobs = [
+        (str(table), asked.given, name, seed, heterogeneity, surrogate) for name in methods for seed in seeds
+    ]
     workers = cores() if workers is None else workers
     if workers > 1 and len(jobs) >= _WORTH_PROCESSES:
         outcomes = map_in_processes(_one, jobs, workers)
@@ -64,26 +69,30 @@ def compare_on_table(
             "heterogeneity": heterogeneity,
             "evaluation": asked.evaluator.to_dict(),
             "validation_clients": len(found.validation_clients),
+            **({"surrogate": cross_validate(found).to_dict()} if surrogate else {}),
         },
     )
 
 
-_LOADED: dict[str, CurveTable] = {}
+_LOADED: dict[tuple[str, bool], tuple[CurveTable, Surrogate | bool]] = {}
 
 
-def _one(job: tuple[str, Mapping[str, Any], str, int, float]) -> Incumbents:
+def _one(job: tuple[str, Mapping[str, Any], str, int, float, bool]) -> Incumbents:
     """One replay, in whatever process."""
-    path, given, name, seed, heterogeneity = job
-    if path not in _LOADED:
+    path, given, name, seed, heterogeneity, surrogate = job
+    if (path, surrogate) not in _LOADED:
         _LOADED.clear()
-        _LOADED[path] = load_table(path)
+        loaded = load_table(path)
+        _LOADED[path, surrogate] = loaded, Surrogate(loaded) if surrogate else False
+    table, fitted = _LOADED[path, surrogate]
     study = Study.from_dict(given)
     return replay(
-        _LOADED[path],
+        table,
         method_named(study, name),
         total=study.file.budget.total,
         seed=seed,
         objective=study.objective,
         evaluation=study.evaluator,
         heterogeneity=heterogeneity,
+        surrogate=fitted,
     ).incumbents

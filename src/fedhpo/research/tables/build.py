@@ -1,7 +1,7 @@
 """Building a table: all configs trained to the end, scored by every validation client on the way.
 
-The configs train side by side in groups. The run is recorded like any other, so that a build that was
-stopped goes on where it was.
+The configs train side by side in groups; then the best of them once more, if that is asked for. The run is
+recorded like any other, so that a build that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
 from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Floats, Ints, Work
-from fedhpo.research.tables.curve_table import CurveTable
+from fedhpo.research.tables.curve_table import Again, CurveTable
 from fedhpo.research.tables.grid import score_rounds, table_configs
 from fedhpo.research.tables.scoring import RowScoring
 from fedhpo.run import Run
@@ -48,6 +48,7 @@ class _Plan:
     study: Study
     configs: Sequence[Config]
     rounds: Sequence[int]
+    again: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -55,6 +56,7 @@ class _Plan:
             "configs": [config.to_dict() for config in self.configs],
             "rounds": list(self.rounds),
             "heterogeneity": list(HETEROGENEITY),
+            **({"again": self.again} if self.again else {}),
         }
 
 
@@ -63,6 +65,7 @@ def build_table(
     configs: int = 128,
     *,
     run: str | Path,
+    again: int = 0,
     unit: int | None = None,
     every: int | None = None,
     workers: int | None = None,
@@ -77,12 +80,17 @@ def build_table(
         that trains and one that validates, and updates are averaged with uniform weights.
     run
         The directory of the build's run; called again, the build goes on there.
+    again
+        So many of the configs, the best ones, train a second time: other initial weights, other cohorts.
     unit, every
         The first round at which configs are scored, and how often after that, see `score_rounds`.
     """
     study = table_study(study)
     budget = study.file.budget
-    plan = _Plan(study, table_configs(study.space, configs), score_rounds(budget.rounds, unit, every))
+    if not 0 <= again <= configs:
+        raise InputError(f"again = {again}: must be at least 0 and at most {configs}, the number of configs")
+    chosen = table_configs(study.space, configs)
+    plan = _Plan(study, chosen, score_rounds(budget.rounds, unit, every), again)
     data = study.load_data()
     scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
     if not has_begun(run):
@@ -122,11 +130,12 @@ def build_table(
         heterogeneity=HETEROGENEITY,
         train_sizes=data.train.sizes,
         validation_sizes=data.validation.sizes,
-        trained=curves.trained,
-        parameters=curves.parameters,
-        wrong=curves.wrong,
+        trained=curves.trained[:configs],
+        parameters=curves.parameters[:configs],
+        wrong=curves.wrong[:, :configs],
         counted=scoring.counted,
-        loss=np.minimum(np.nan_to_num(curves.loss, nan=_LARGEST), _LARGEST).astype(np.float16),
+        loss=curves.losses[:, :configs],
+        again=curves.again,
         recipe={"seed": study.file.seed, "versions": versions(), "wall_seconds": round(seconds, 1)},
     )
 
@@ -173,7 +182,9 @@ class _Curves:
     ) -> None:
         self._plan, self._scoring, self._progress = plan, scoring, progress
         self._recorded, self._federation = recorded, federation
-        count, ends = len(plan.configs), len(plan.rounds)
+        self._configs = list(plan.configs)
+        self._best: list[int] = []
+        count, ends = len(plan.configs) + plan.again, len(plan.rounds)
         shape = (len(HETEROGENEITY), count, ends, scoring.counted.shape[1])
         self.wrong: Ints = np.zeros(shape, np.int64)
         self.loss: Floats = np.zeros(shape)
@@ -182,14 +193,40 @@ class _Curves:
         self._done = 0
 
     def record(self) -> None:
-        """Group by group, as many configs as their models leave room for."""
+        """Group by group, as many configs as their models leave room for; then the best ones again.
+
+        A second training is a trial of its own, and so has initial weights and cohorts of its own.
+        """
         begin = 0
-        while begin < len(self._plan.configs):
+        while begin < len(self._configs):
             begin = self._group(begin)
+            if begin == len(self._plan.configs) and self._plan.again:
+                self._best = self._ranked()[: self._plan.again]
+                self._configs += [self._plan.configs[place] for place in self._best]
+
+    def _ranked(self) -> list[int]:
+        """The configs by their error at the end over all clients' targets, the best first."""
+        final = self.wrong[0, : len(self._plan.configs), -1].sum(axis=1)
+        return [int(place) for place in np.argsort(final, kind="stable")]
+
+    @property
+    def losses(self) -> NDArray[np.float16]:
+        """Losses as a table keeps them."""
+        return np.minimum(np.nan_to_num(self.loss, nan=_LARGEST), _LARGEST).astype(np.float16)
+
+    @property
+    def again(self) -> Again | None:
+        """What became of the second trainings."""
+        if not self._best:
+            return None
+        first = len(self._plan.configs)
+        return Again(
+            np.array(self._best), self.trained[first:], self.wrong[:1, first:], self.losses[:1, first:]
+        )
 
     def _group(self, begin: int) -> int:
         """Train one group to the end and score it; the next group begins at what is returned."""
-        seed, configs = self._plan.study.file.seed, self._plan.configs
+        seed, configs = self._plan.study.file.seed, self._configs
         self._recorded.start(begin, configs[begin].model, derive(seed, "trial", begin))
         # Weights, the server's memory, a new model, and an update under way. Never the machine's own
         # memory: groups, which may be computed together, must not depend on it.
@@ -220,7 +257,7 @@ class _Curves:
         for trial in alive:
             rng = stream(seed, "round", trial, int(self.trained[trial]))
             cohort = [int(c) for c in rng.choice(clients, budget.cohort, replace=False)]
-            config = self._plan.configs[trial]
+            config = self._configs[trial]
             work.append(Work(trial, cohort, config.client, config.server, scores=()))
         left = []
         for trial, report in zip(alive, self._recorded.round(work), strict=True):
@@ -228,7 +265,7 @@ class _Curves:
                 self.trained[trial] = report.round
                 left.append(trial)
         self._done += len(work)
-        self._progress(self._done, len(self._plan.configs) * self._plan.rounds[-1])
+        self._progress(self._done, len(self.trained) * self._plan.rounds[-1])
         return left
 
     def _score(self, place: int, group: range) -> None:

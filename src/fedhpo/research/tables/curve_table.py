@@ -21,6 +21,29 @@ from fedhpo.study.methods import brought
 
 
 @dataclass(frozen=True, eq=False)
+class Again:
+    """Some configs trained a second time: arrays as those of the table, of the configs at these places.
+
+    Only heterogeneity 0 is kept: the first axis of `wrong` and `loss` has length 1.
+    """
+
+    configs: Ints
+    trained: Ints
+    wrong: NDArray[Any] = field(repr=False)
+    loss: NDArray[np.float16] = field(repr=False)
+
+    def kept(self, configs: Ints, clients: Ints) -> Again:
+        """The same of a part of the table: places of configs are those in the part."""
+        held = np.isin(self.configs, configs)
+        return Again(
+            np.searchsorted(configs, self.configs[held]),
+            self.trained[held],
+            self.wrong[:, held][..., clients],
+            self.loss[:, held][..., clients],
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class CurveTable:
     """Learning curves of `configs`, scored at `rounds` by every validation client.
 
@@ -45,6 +68,8 @@ class CurveTable:
     counted: Ints = field(repr=False)
     loss: NDArray[np.float16] = field(repr=False)
     recipe: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    #: A second training of the best configs, if there was one. Replays go by the first.
+    again: Again | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, path: str | Path) -> CurveTable:
@@ -54,7 +79,7 @@ class CurveTable:
         return read_table(Path(path))
 
     def save(self, path: str | Path) -> CurveTable:
-        """Write the table, as precisely as fits into 5 MB, and return it as it was written."""
+        """Write the table, as precisely as fits into 4 MB, and return it as it was written."""
         from fedhpo.research.tables.file import write_table
 
         return write_table(Path(path), self)
@@ -99,6 +124,7 @@ class CurveTable:
             wrong=self.wrong[:, configs][..., clients],
             loss=self.loss[:, configs][..., clients],
             counted=self.counted[:, clients],
+            again=None if self.again is None else self.again.kept(configs, clients),
         )
 
     def level(self, heterogeneity: float) -> int:
@@ -141,6 +167,29 @@ class CurveTable:
         scores = self.scores(config, round, heterogeneity)
         return (objective or self.study.objective).observe(scores, round, len(scores.clients)).value
 
+    def training_deviation(self) -> float | None:
+        """Standard deviation of a final error rate between trainings of one config; None if unknown."""
+        if self.again is None:
+            return None
+        shares = self.counted[0] / self.counted[0].sum()
+        final = [wrong[0, :, -1] / self.counted[0] @ shares for wrong in (self.wrong, self.again.wrong)]
+        return float(np.sqrt(((final[0][self.again.configs] - final[1]) ** 2).mean() / 2))
+
+    def spread(self) -> dict[str, float]:
+        """How far apart final errors are, between configs and between clients.
+
+        `configs` and `clients` are standard deviations, over the better half of the configs; `near_best`
+        counts configs within a point of the best one.
+        """
+        final = self.errors()[:, -1]
+        levels = final @ (self.counted[0] / self.counted[0].sum())
+        better = levels <= np.median(levels)
+        return {
+            "configs": float(levels[better].std()),
+            "clients": float(final[better].std(axis=1).mean()),
+            "near_best": int((levels <= levels.min() + 0.01).sum()),
+        }
+
     def facts(self) -> dict[str, Any]:
         """What the table is, JSON-able."""
         final = np.sort(
@@ -158,5 +207,8 @@ class CurveTable:
             "heterogeneity": list(self.heterogeneity),
             "failed_configs": int((self.trained < self.rounds[-1]).sum()),
             "error": {"best": float(final[0]), "median": float(np.median(final)), "worst": float(final[-1])},
+            "spread": self.spread(),
+            "trained_again": 0 if self.again is None else len(self.again.configs),
+            "training_deviation": self.training_deviation(),
             "recipe": dict(self.recipe),
         }

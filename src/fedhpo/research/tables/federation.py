@@ -21,6 +21,7 @@ from fedhpo.protocol.federation import (
     Answer,
     Cost,
     Federation,
+    Floats,
     Ints,
     Query,
     RoundReport,
@@ -30,6 +31,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config, Frozen
 
 if TYPE_CHECKING:
@@ -72,9 +74,11 @@ class TabularFederation(Federation):
         self.train_clients = table.train_clients
         self.validation_clients = table.validation_clients
         self.test_clients: Ints = np.empty(0, np.int64)
-        self.pool = list(table.configs)
+        self.pool: list[Config] | None = list(table.configs)
+        self._level = level
         self._accuracy = 1 - table.wrong[level] / table.counted[level]
         self._loss = table.loss[level].astype(np.float64)
+        self._configs = list(table.configs)
         self._places = {
             (config.model, config.client, config.server): i for i, config in enumerate(table.configs)
         }
@@ -107,8 +111,28 @@ class TabularFederation(Federation):
         return self._trials[trial].round
 
     def index(self, config: Config) -> int:
-        """The place of a config in the pool."""
+        """The place of a config: in the pool, or behind it where a surrogate answers for it."""
         return self._places[(config.model, config.client, config.server)]
+
+    def trained(self, config: Config) -> int:
+        """For how many rounds a config can be trained."""
+        return self._able(self.index(config))
+
+    def truth(self, config: Config, round: int, objective: Objective) -> float:
+        """The objective over all validation clients, with their data as it is."""
+        return self.table.truth(self.index(config), round, objective)
+
+    # What is known of the config at a place
+
+    def _able(self, place: int) -> int:
+        return int(self.table.trained[place])
+
+    def _parameters(self, place: int) -> int:
+        return int(self.table.parameters[place])
+
+    def _said(self, place: int, recorded: int, columns: Ints) -> tuple[Floats, Floats]:
+        """Loss and accuracy at one of the recorded rounds, of these validation clients."""
+        return self._loss[place, recorded, columns], self._accuracy[place, recorded, columns]
 
     # Rounds
 
@@ -155,14 +179,17 @@ class TabularFederation(Federation):
         if found is not None:
             return found
         for scope, given in (("client", client), ("server", work.server)):
-            known = {name for config in self.pool for name in getattr(config, scope)}
+            known = {name for config in self._configs for name in getattr(config, scope)}
             for name in given:
                 if name not in known:
                     raise unknown_name(f"{scope} hyperparameter of table {self.table.name}", name, known)
-        asked = Config(client, work.server, trial.model)
+        return self._unknown(Config(client, work.server, trial.model))
+
+    def _unknown(self, config: Config) -> int:
+        """The place of a config that the table does not hold."""
         raise InputError(
-            f"table {self.table.name} has no config {asked}: only its {len(self.pool)} configs can be "
-            "replayed (`pool`)"
+            f"table {self.table.name} has no config {config}: only its {len(self._configs)} configs can be "
+            "replayed (`pool`); a `SurrogateFederation` answers any config of its space"
         )
 
     def _end(self, work: Work) -> RoundReport:
@@ -171,14 +198,14 @@ class TabularFederation(Federation):
         table, members = self.table, len(work.cohort)
         cohort = np.array(work.cohort, np.int64)
         config = trial.config
-        applied = bool(trial.round < table.trained[config])
+        applied = trial.round < self._able(config)
         if applied:
             trial = replace(trial, round=trial.round + 1)
             self._trials[work.trial] = trial
         nothing = np.full(members, np.nan)
         sizes = table.train_sizes[cohort]
-        moved = 4 * int(table.parameters[config]) * members
-        epochs = table.configs[config].client.get("epochs", 1)
+        moved = 4 * self._parameters(config) * members
+        epochs = self._configs[config].client.get("epochs", 1)
         return RoundReport(
             work.trial,
             trial.round,
@@ -215,11 +242,10 @@ class TabularFederation(Federation):
         trial, table = self._trials[number], self.table
         columns, place = self._column[clients], table.place(trial.round)
         loss, accuracy = np.full((2, len(clients)), np.nan)
-        parameters = int(table.parameters.max() if trial.config is None else table.parameters[trial.config])
+        parameters = int(table.parameters.max()) if trial.config is None else self._parameters(trial.config)
         if trial.config is not None and place >= 0:
             held = columns >= 0
-            loss[held] = self._loss[trial.config, place, columns[held]]
-            accuracy[held] = self._accuracy[trial.config, place, columns[held]]
+            loss[held], accuracy[held] = self._said(trial.config, place, columns[held])
         cost = Cost(
             evaluations=len(clients),
             bytes_down=4 * parameters * len(clients),
@@ -274,7 +300,7 @@ class TabularFederation(Federation):
             "data": f"table {self.table.name}",
             "clients": int(((self.table.train_sizes + self.table.validation_sizes) > 0).sum()),
             "heterogeneity": self.heterogeneity,
-            "configs": len(self.pool),
+            "configs": len(self.table.configs),
             "rounds": int(self.table.rounds[-1]),
             "weighting": self.table.study.file.server.weighting,
             "parameters": int(self.table.parameters.max()),

@@ -1,7 +1,8 @@
 """A table's file: a zip of a JSON header and plain NumPy arrays, LZMA inside. Nothing is ever unpickled.
 
 Error rates are stored exactly, as counts. Losses are float16, with as many bits of the mantissa (10, 8, 6
-or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 5 MB; the header says how many.
+or 4: a relative error of at most 0.05%, 0.2%, 0.8% or 3%) as fit into 4 MB; the header says how many.
+Both are kept as differences between scored rounds. Files of format 1 hold the numbers themselves.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
-from fedhpo.research.tables.curve_table import CurveTable
+from fedhpo.research.tables.coding import coded_losses, decoded_losses, differences, from_differences
+from fedhpo.research.tables.curve_table import Again, CurveTable
 from fedhpo.space.config import Config
 from fedhpo.study.methods import brought
 
 #: Raised when the content changes; older files of a number that is known here are still read.
-FORMAT = 1
+FORMAT = 2
+_KNOWN = (1, 2)
 #: Bytes of a file at most, and of what may be inside one that comes from elsewhere.
-LIMIT, _INSIDE = 5_000_000, 1_000_000_000
+LIMIT, _INSIDE = 4_000_000, 1_000_000_000
 LOSS_BITS = (10, 8, 6, 4)
 
 #: What reading a file can raise that is not a table, or no longer one.
@@ -55,14 +58,22 @@ _DAMAGE = (
     RecursionError,
     lzma.LZMAError,
 )
+#: Arrays of a table, and those of its second trainings: in the file behind `again_`, or not at all.
+_AGAIN = ("configs", "trained", "wrong", "loss")
 _ARRAYS = ("rounds", "train_sizes", "validation_sizes", "trained", "parameters", "wrong", "counted", "loss")
 
 
 def write_table(path: Path, table: CurveTable) -> CurveTable:
     """Write aside, then rename: the file is whole or not there."""
     for bits in LOSS_BITS:
+        again = table.again
+        if again is not None:
+            again = replace(again, loss=round_mantissa(again.loss, bits))
         rounded = replace(
-            table, loss=round_mantissa(table.loss, bits), recipe={**table.recipe, "loss_bits": bits}
+            table,
+            loss=round_mantissa(table.loss, bits),
+            again=again,
+            recipe={**table.recipe, "loss_bits": bits},
         )
         content = _pack(rounded)
         if len(content) <= LIMIT:
@@ -108,11 +119,14 @@ def _pack(table: CurveTable) -> bytes:
         "recipe": dict(table.recipe),
     }
     arrays = {name: getattr(table, name) for name in _ARRAYS}
+    if table.again is not None:
+        arrays |= {f"again_{name}": getattr(table.again, name) for name in _AGAIN}
     for name, array in arrays.items():
-        if array.dtype.kind in "iu":
-            arrays[name] = array.astype(np.min_scalar_type(int(array.max(initial=0))))
-    # The upper bytes of neighbouring losses are alike: apart from the lower ones they compress well.
-    arrays["loss"] = np.moveaxis(_bytes_of(arrays["loss"]), -1, 0)
+        if name.endswith("loss"):
+            arrays[name] = coded_losses(array, table.recipe["loss_bits"])
+            continue
+        kept = differences(array) if name.endswith("wrong") else array
+        arrays[name] = kept.astype(np.min_scalar_type(int(kept.max(initial=0))))
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_LZMA) as file:
         _add(file, "header.json", json.dumps(header, indent=1, sort_keys=True).encode())
@@ -128,10 +142,6 @@ def _add(file: zipfile.ZipFile, name: str, content: bytes) -> None:
     file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_LZMA)
 
 
-def _bytes_of(values: NDArray[np.float16]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(values, "<f2").view(np.uint8).reshape(*values.shape, 2)
-
-
 def read_table(path: Path) -> CurveTable:
     """Read a table and check all of it; what is wrong is an `InputError` that names the file."""
     try:
@@ -145,7 +155,10 @@ def read_table(path: Path) -> CurveTable:
             header = json.loads(file.read("header.json"))
             _check_format(header)
             arrays = {name: _array(file, name) for name in _ARRAYS}
-        return _checked(_table(header, arrays))
+            again = {}
+            if "again_configs.npy" in file.namelist():
+                again = {name: _array(file, f"again_{name}") for name in _AGAIN}
+        return _checked(_table(header, arrays, again))
     except InputError as error:
         raise InputError(f"{path}: not a table: {error}") from None
     except _DAMAGE as error:
@@ -153,8 +166,9 @@ def read_table(path: Path) -> CurveTable:
 
 
 def _check_format(header: Mapping[str, Any]) -> None:
-    if header["format"] != FORMAT:
-        raise InputError(f"its format is number {header['format']!r}; this fedhpo reads {FORMAT}")
+    if header["format"] not in _KNOWN:
+        known = " and ".join(map(str, _KNOWN))
+        raise InputError(f"its format is number {header['format']!r}; this fedhpo reads {known}")
 
 
 def _array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
@@ -162,23 +176,50 @@ def _array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     return found
 
 
-def _table(header: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> CurveTable:
-    planes = arrays.pop("loss")
+def _losses(planes: NDArray[Any], header: Mapping[str, Any]) -> NDArray[np.float16]:
     if planes.dtype != np.uint8 or planes.ndim != 5 or planes.shape[0] != 2:
         raise InputError(f"loss has type {planes.dtype} and shape {planes.shape}")
-    loss = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<f2")[..., 0]
+    if header["format"] == 1:  # the bytes of the numbers themselves, lower ones first
+        found = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view("<f2")[..., 0]
+        return found.astype(np.float16, copy=False)
+    bits = header["recipe"]["loss_bits"]
+    if bits not in LOSS_BITS:
+        raise InputError(f"loss_bits is {bits!r}, expected one of {LOSS_BITS}")
+    return decoded_losses(planes, bits)
+
+
+def _counts(stored: NDArray[Any], header: Mapping[str, Any]) -> NDArray[Any]:
+    """Wrong targets, in the smallest type that holds them."""
+    if header["format"] == 1 or stored.ndim != 4:
+        return stored
+    found = from_differences(stored)
+    if (found < 0).any():
+        raise InputError("fewer targets than none are wrong")
+    return found.astype(np.min_scalar_type(int(found.max(initial=0))))
+
+
+def _table(
+    header: Mapping[str, Any], arrays: dict[str, NDArray[Any]], again: dict[str, NDArray[Any]]
+) -> CurveTable:
+    loss = _losses(arrays.pop("loss"), header)
+    lost = _losses(again.pop("loss"), header) if again else loss[:, :0]
     whole = {name: array for name, array in arrays.items() if name != "wrong"}
-    for name, array in arrays.items():
+    for name, array in (*arrays.items(), *again.items()):
         if array.dtype.kind not in "iu":
             raise InputError(f"{name} must hold whole numbers, found {array.dtype}")
+    second = None
+    if again:
+        places, trained = (again[name].astype(np.int64) for name in ("configs", "trained"))
+        second = Again(places, trained, _counts(again["wrong"], header), lost)
     return CurveTable(
         name=header["name"],
         study_tables=header["study"],
         configs=tuple(Config.from_dict(config) for config in header["configs"]),
         heterogeneity=tuple(float(p) for p in header["heterogeneity"]),
-        wrong=arrays["wrong"],
-        loss=loss.astype(np.float16, copy=False),
+        wrong=_counts(arrays["wrong"], header),
+        loss=loss,
         recipe=header["recipe"],
+        again=second,
         **{name: array.astype(np.int64) for name, array in whole.items()},
     )
 
@@ -208,6 +249,8 @@ def _checked(table: CurveTable) -> CurveTable:
         raise InputError("more targets are wrong than were counted")
     if not (table.loss >= 0).all():
         raise InputError("a loss is negative or not a number")
+    if table.again is not None:
+        _check_again(table.again, (levels, configs, rounds, clients), table.counted)
     if len(set(table.configs)) < configs:
         raise InputError("a config comes twice")
     if table.study_tables["model"].get("name") == "estimator":
@@ -217,3 +260,16 @@ def _checked(table: CurveTable) -> CurveTable:
             raise InputError(f"its study names {name} in {key}, to import: a table is read, never run")
     _ = table.study  # its own checks, which import nothing
     return table
+
+
+def _check_again(again: Again, shape: tuple[int, int, int, int], counted: NDArray[np.int64]) -> None:
+    _, configs, rounds, clients = shape
+    count = len(again.configs)
+    wanted = {"trained": (count,), "wrong": (1, count, rounds, clients)}
+    for name, found in (("trained", again.trained), ("wrong", again.wrong), ("loss", again.loss)):
+        if found.shape != wanted.get(name, wanted["wrong"]):
+            raise InputError(f"again_{name} has shape {found.shape}")
+    if len(set(again.configs.tolist())) < count or (again.configs >= configs).any():
+        raise InputError("a config that was trained again comes twice, or is not in the table")
+    if (again.wrong > counted[:1, None, None]).any() or not (again.loss >= 0).all():
+        raise InputError("a second training has more wrong targets than were counted, or a negative loss")

@@ -16,7 +16,9 @@ from fedhpo.protocol.federation import Cost
 from fedhpo.protocol.ledger import Budget
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
+from fedhpo.research.incumbents import note
 from fedhpo.research.tables.federation import TabularFederation
+from fedhpo.research.tables.surrogate_federation import tabular_federation
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
 from fedhpo.search.search import Search
@@ -27,6 +29,7 @@ from fedhpo.tuning.setup import prepare
 
 if TYPE_CHECKING:
     from fedhpo.research.tables.curve_table import CurveTable
+    from fedhpo.research.tables.surrogate import Surrogate
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,18 @@ def replay(
     evaluation: Evaluator | None = None,
     heterogeneity: float = 0.0,
     enqueued: Sequence[Config] = (),
+    surrogate: bool | Surrogate = False,
 ) -> Replay:
     """Run a method on a table; budget and objective are those of the table's study if they are left out.
 
     `enqueued` are configs that come first. The method sees scores through the evaluator and at this
-    heterogeneity. Its incumbents are judged by all
-    validation clients, with their data as it is.
+    heterogeneity. Its incumbents are judged by all validation clients, with their data as it is. With a
+    `surrogate` any config of the space is answered; one that is fitted already saves the seconds that a fit
+    takes.
     """
     budget, rounds = table.study.file.budget, int(table.rounds[-1])
-    federation = TabularFederation(table, heterogeneity)
-    trace = _Trace(table, federation)
+    federation = tabular_federation(table, heterogeneity, surrogate)
+    trace = _Trace(federation)
     prepared = prepare(
         federation,
         table.space,
@@ -101,9 +106,9 @@ def replay(
 class _Trace:
     """The true scores of the search's incumbents."""
 
-    def __init__(self, table: CurveTable, federation: TabularFederation) -> None:
+    def __init__(self, federation: TabularFederation) -> None:
         self.incumbents: list[tuple[int, float]] = []
-        self._table, self._federation = table, federation
+        self._federation = federation
         self._named: tuple[int, int] | None = None
         self._chosen = False
 
@@ -122,10 +127,8 @@ class _Trace:
             return
         self._named = named
         spent = search.ledger.cost.rounds
-        truth = self._table.truth(self._federation.index(leader.config), named[1], search.objective)
-        if self.incumbents and self.incumbents[-1][0] == spent:
-            self.incumbents.pop()
-        self.incumbents.append((spent, truth))
+        truth = self._federation.truth(leader.config, named[1], search.objective)
+        note(self.incumbents, spent, truth)
 
 
 class ReplayedSession(UnrecordedSession):
@@ -145,7 +148,7 @@ class ReplayedSession(UnrecordedSession):
 
     def _moved(self, trial: int, config: Config) -> str:
         table, round = self._table, self._table.clock(trial)
-        if round >= table.table.trained[table.index(config)]:
+        if round >= table.trained(config):
             return "failed when the table was built"
         table.seek(trial, config, round + 1)
         return ""
