@@ -7,6 +7,7 @@ executed, the reference is made from the code, mkdocs runs in its strict mode, a
 from __future__ import annotations
 
 import argparse
+import logging
 import shutil
 import sys
 import time
@@ -96,6 +97,7 @@ def build() -> None:
     from mkdocs.commands.build import build as make
     from mkdocs.config import load_config
 
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     names = {path.relative_to(STAGE).as_posix() for path in STAGE.rglob("*.md")}
     config = load_config(
         str(HERE / "mkdocs.yml"),
