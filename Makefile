@@ -9,9 +9,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
 
+# Files of tests stay in memory where there is enough: most runs are durable, and waited for the disk.
+ROOM := $(shell df --output=avail /dev/shm 2>/dev/null | tail -1)
+
 test: lint types
-	# One more than there are cores: many tests wait for processes to start.
-	$(BIN)/python -m pytest -n $$(($$(nproc) + 1))
+	# One more than there are cores: many tests wait for processes to start. One thread each.
+	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
+	trap 'rm -rf "$$files"' EXIT; \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --basetemp="$$files/t"
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed

@@ -1,6 +1,9 @@
 """A small real table, built once for all tests that want one: digits at 30 clients, a linear model."""
 
+import gc
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +34,18 @@ STUDY = {
 def pytest_configure() -> None:
     # Who is started in the background of a shell ignores interrupts, and so do the processes it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("data") and not Path(os.environ.get("FEDHPO_DATA") or "/nowhere").is_dir():
+        pytest.skip("FEDHPO_DATA does not name the directory of the real data sets")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_old_is_not_collected_again() -> None:
+    # By then there are millions of objects, and some code under test (Flower's strategies) collects a lot.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from scipy import stats
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
 from fedhpo.research.compare import Comparison, compare_live, compare_on_table
-from fedhpo.research.compare.comparison import value_at
 from fedhpo.research.compare.statistics import in_words, mean_ranks, pairs, sign_p, signed_rank_p
+from fedhpo.research.incumbents import value_at
 from fedhpo.research.statistics import holm
 from fedhpo.research.tables import load_table
 from fedhpo.research.tables.replay import replay

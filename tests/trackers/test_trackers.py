@@ -195,7 +195,7 @@ def test_dashboard_shows_an_exported_run_in_a_browser(tmp_path):
             best = f"{max(row['score'] for row in result.trials if row['rounds'] == 3):.4f}"[:5]
             browsers.expect(page.get_by_text(best).first).to_be_visible(timeout=60_000)
             page.screenshot(path=tmp_path / "dashboard.png")
-            page.goto(f"http://127.0.0.1:{port}/dashboard/studies/1/trialTable")
+            page.goto(f"http://127.0.0.1:{port}/dashboard/studies/1/trials")
             browsers.expect(page.get_by_text("client.lr").first).to_be_visible(timeout=60_000)
             browser.close()
     finally:

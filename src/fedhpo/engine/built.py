@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from fedhpo.core.streams import torch_generator
+from fedhpo.engine.by_hand import ByHand, by_hand
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import set_dropout
 from fedhpo.engine.loss import LossFunction, sample_sums
+from fedhpo.engine.stacked_chain import StackedChain, stacked_chain
 from fedhpo.engine.tensors import alike
 
 #: Rows that a model is tried on.
@@ -27,13 +29,25 @@ class Built(NamedTuple):
     draws: bool
     #: In scoring, what it says of a sample depends on the others in the batch.
     mixes: bool
+    #: How it is trained without autograd, where it is so.
+    by_hand: ByHand | None = None
+    #: How stacks of it get their gradients without autograd, where they do.
+    stacked: StackedChain | None = None
 
 
-def look_at(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> Built:
+def look_at(
+    model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None, own_training: bool = False
+) -> Built:
     """Try a model on a few rows."""
     channels_last = to_channels_last(model.module, x)
+    hand = None if own_training else by_hand(model, x, y, loss)
     return Built(
-        model, channels_last, draws(model.module, x), mixes(model.module, x, y, loss, training=False)
+        model,
+        channels_last,
+        draws(model.module, x),
+        mixes(model.module, x, y, loss, training=False),
+        hand,
+        None if loss else stacked_chain(model, x),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
@@ -25,6 +25,7 @@ from fedhpo.core.vectors import Vector
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS, Built, look_at
+from fedhpo.engine.by_hand import by_hand
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
@@ -118,10 +119,23 @@ class Executor:
     def model(self, shape: str) -> Built:
         """The module for a model shape."""
         if shape not in self._models:
-            model = FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
-            x, y = self.view.gather(self.setup.data.train.indices[:ROWS])
-            self._models[shape] = look_at(model, x, y, self.setup.loss)
+            self._models[shape] = look_at(
+                self._fresh(shape), *self.sample(), self.setup.loss, own_training=self.setup.train is not None
+            )
         return self._models[shape]
+
+    def trains_by_hand(self, shape: str) -> bool:
+        """Whether models of this shape are trained without autograd."""
+        return self.setup.train is None and (
+            by_hand(self._fresh(shape), *self.sample(), self.setup.loss) is not None
+        )
+
+    def sample(self) -> tuple[Tensor, Tensor]:
+        """A few rows to try a model on."""
+        return self.view.gather(self.setup.data.train.indices[:ROWS])
+
+    def _fresh(self, shape: str) -> FlatModel:
+        return FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
 
     def measure(self, metrics: tuple[Metric, ...]) -> None:
         """What clients compute beside loss and accuracy from now on."""
@@ -215,7 +229,10 @@ class Executor:
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
-                train(model, x, y, h, rng, self.setup.loss, built.channels_last)
+                if built.by_hand is not None:
+                    built.by_hand.train(x, y, h, rng)
+                else:
+                    train(model, x, y, h, rng, self.setup.loss, built.channels_last)
                 samples, scale = h.epochs * len(rows), h.update_scale
             else:
                 model.module.train()
@@ -246,7 +263,7 @@ class Executor:
     def _train_stacked(
         self, task: TrainTask, starts: Sequence[Vector], out: NDArray[np.float32] | None
     ) -> list[JobResult]:
-        model = self.model(task.shape).model
+        built = self.model(task.shape)
         split = self.view.split(task.split)
         held = [split.rows(job.client) for job in task.jobs]
         runs = []
@@ -254,8 +271,9 @@ class Executor:
             x, y = self.view.gather(self.view.data.train.rows(job.client))
             runs.append(StackedRun(x, y, self._local(job), generators(job)[0]))
         before = stack_weights([starts[job.start] for job in task.jobs]).to(self.setup.device)
-        stack = Stack(model, before.clone(), self.setup.loss)
-        xs, ys = map(list, zip(*(self.view.gather(rows) for rows in held), strict=True))
+        stack = Stack(built.model, before.clone(), self.setup.loss, built.stacked)
+        own = [self.view.gather(rows) for rows in held] if task.scores else []
+        xs, ys = [x for x, _ in own], [y for _, y in own]
         nan = np.full(len(runs), NAN)
         first = stack.score(xs, ys) if "before" in task.scores else (nan, nan)
         stack.train(runs)
@@ -286,7 +304,7 @@ class Executor:
 
     def _local(self, job: Job) -> Local:
         h = parse(Local, "client", self._config(job))
-        return replace(h, lr=h.lr * h.lr_decay**job.round)
+        return h if h.lr_decay == 1 else replace(h, lr=h.lr * h.lr_decay**job.round)
 
 
 def generators(job: Job) -> tuple[np.random.Generator, int]:

@@ -49,6 +49,18 @@ class FlatModel:
         ]
         self.trainable_size = sum(p.numel() for p in self.parameters)
         self.size = sum(t.numel() for t in self._tensors)
+        self._memory: torch.Tensor | None = None
+
+    def unite(self) -> torch.Tensor:
+        """Lay all the state's tensors into one vector, in their order, and return it."""
+        memory = torch.cat([tensor.reshape(-1) for tensor in self._tensors])
+        parts = self._split(memory)
+        for (home, name), part in zip(self._homes, parts, strict=True):
+            tensor = home[name]
+            assert tensor is not None
+            tensor.data = part
+        self._memory = memory
+        return memory
 
     def _home(self, name: str) -> tuple[dict[str, torch.Tensor | None], str]:
         """Where the module keeps a tensor."""
@@ -69,7 +81,10 @@ class FlatModel:
 
     def load(self, vector: Vector) -> None:
         """Set the module's state."""
-        for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
+        if self._memory is not None:
+            self._memory.copy_(torch.from_numpy(vector))
+            return
+        for tensor, part in zip(self._tensors, self._split(torch.from_numpy(vector)), strict=True):
             tensor.copy_(part)
         for (home, name), built in self._counters:
             if isinstance(home[name], nn.Parameter):
@@ -79,15 +94,21 @@ class FlatModel:
 
     def write(self, vector: Vector) -> None:
         """Write the module's state into `vector`."""
-        for tensor, part in zip(self._tensors, self._parts(torch.from_numpy(vector)), strict=True):
+        if self._memory is not None:
+            torch.from_numpy(vector).copy_(self._memory)
+            return
+        for tensor, part in zip(self._tensors, self._split(torch.from_numpy(vector)), strict=True):
             part.copy_(tensor)
 
     def write_change(self, start: Vector, change: Vector) -> None:
         """Write state minus `start` into `change`."""
+        if self._memory is not None:
+            torch.sub(self._memory.to("cpu"), torch.from_numpy(start), out=torch.from_numpy(change))
+            return
         parts = zip(
             self._tensors,
-            self._parts(torch.from_numpy(start)),
-            self._parts(torch.from_numpy(change)),
+            self._split(torch.from_numpy(start)),
+            self._split(torch.from_numpy(change)),
             strict=True,
         )
         for tensor, before, part in parts:
@@ -99,7 +120,7 @@ class FlatModel:
         self.write(vector)
         return vector
 
-    def _parts(self, vector: torch.Tensor) -> list[torch.Tensor]:
+    def _split(self, vector: torch.Tensor) -> list[torch.Tensor]:
         parts, offset = [], 0
         for tensor in self._tensors:
             size = tensor.numel()

@@ -25,6 +25,7 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import dropout_layers, drops_out, train
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
 from fedhpo.engine.score import ClientScores, per_client
+from fedhpo.engine.stacked_chain import StackedChain, stacked_chain
 from fedhpo.engine.tensors import hooked
 
 #: Models of at most this many parameters are stacked on a CPU; with larger ones the weights of a
@@ -77,7 +78,7 @@ def _equals_lean(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | No
     device = model.parameters[0].device
     parts = [(x, y), (x[half:], y[half:])]
     h = Local(lr=1.0, weight_decay=0.1, batch_size=len(x))
-    pair = Stack(model, start.repeat(2, 1).to(device), loss)
+    pair = Stack(model, start.repeat(2, 1).to(device), loss, None if loss else stacked_chain(model, x))
     scores = pair.score(*map(list, zip(*parts, strict=True)))
     pair.train([StackedRun(*part, h, np.random.default_rng(0)) for part in parts])
     sizes = [p.numel() for p in model.parameters]
@@ -147,8 +148,15 @@ class StackedRun:
 class Stack:
     """A stack of models with the same shape, one row of `weights` each."""
 
-    def __init__(self, model: FlatModel, weights: Tensor, loss: LossFunction | None = None) -> None:
+    def __init__(
+        self,
+        model: FlatModel,
+        weights: Tensor,
+        loss: LossFunction | None = None,
+        chain: StackedChain | None = None,
+    ) -> None:
         self.weights = weights
+        self._chain = chain
         self._model = model
         self._loss = loss
         self._forward = torch.func.vmap(self._call)
@@ -194,20 +202,25 @@ class Stack:
             active = int((steps > step).sum())
             own = torch.arange(active, device=device)[:, None]
             batch = index[:active, step]
-            parameters = {k: p.detach().requires_grad_() for k, p in self._parameters(active).items()}
-            output = self._forward(parameters, x[own, batch])
-            target = y[own, batch]
-            losses = sample_losses(output.flatten(0, 1), target.flatten(0, 1), self._loss)
-            total = (losses * weight[:active, step].flatten()).sum()
-            gradients = torch.autograd.grad(total, list(parameters.values()))
-            gradient = torch.cat([g.reshape(active, -1) for g in gradients], 1)
             now = self.weights[:active]
+            if self._chain is None:
+                gradient = self._gradient(x[own, batch], y[own, batch], weight[:active, step])
+            else:
+                gradient = self._chain.gradient(now, x[own, batch], y[own, batch], weight[:active, step])
             gradient.addcmul_(now, decay[:active])
             if start is not None:
                 gradient.addcmul_(now - start[:active], prox[:active])
             v = velocity[:active]
             v.mul_(momentum[:active]).add_(gradient)
             now.addcmul_(v, lr[:active], value=-1)
+
+    def _gradient(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        """Of the sum of the samples' losses, each times its weight; a row for each model."""
+        parameters = {k: p.detach().requires_grad_() for k, p in self._parameters(len(x)).items()}
+        output = self._forward(parameters, x)
+        losses = sample_losses(output.flatten(0, 1), y.flatten(0, 1), self._loss)
+        gradients = torch.autograd.grad((losses * weight.flatten()).sum(), list(parameters.values()))
+        return torch.cat([g.reshape(len(x), -1) for g in gradients], 1)
 
     def score(self, xs: list[Tensor], ys: list[Tensor]) -> ClientScores:
         """Score each model of the stack on its own rows."""

@@ -25,7 +25,6 @@ from fedhpo.data.columns import Preparation, described
 from fedhpo.data.fingerprint import data_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
-from fedhpo.engine.built import ROWS
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
@@ -69,12 +68,13 @@ _SCORE_BYTES = 24
 
 @dataclass(frozen=True)
 class _Shape:
-    """What planning must know of a model shape: its sizes, and the largest batch of runs to stack."""
+    """What is known of a model shape: its sizes, the largest batch to stack, whether it trains by hand."""
 
     size: int
     trainable: int
     stacked_batch: float
     shapes: Mapping[str, tuple[int, ...]]
+    by_hand: bool
 
 
 class _Models:
@@ -96,14 +96,21 @@ class _Models:
 
     def _inspect(self, shape: str, model: FlatModel) -> _Shape:
         warn_of_batch_norm(model.module)
-        largest = 0.0
-        if self._stacking and self._setup.train is None:
+        largest, hand = 0.0, False
+        if self._setup.train is None:
             executor = Executor(self._setup)
-            x, y = executor.view.gather(self._setup.data.train.indices[:ROWS])
-            built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
-            if can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
-                largest = math.inf if on_gpu else largest_batch(built.module, x)
-        return _Shape(model.size, model.trainable_size, largest, model.shapes)
+            hand = executor.trains_by_hand(shape)
+            if self._stacking:
+                largest = self._largest(executor, shape)
+        return _Shape(model.size, model.trainable_size, largest, model.shapes, hand)
+
+    def _largest(self, executor: Executor, shape: str) -> float:
+        """The largest batch with which models of this shape are stacked."""
+        x, y = executor.sample()
+        built, on_gpu = executor.model(shape).model, self._setup.device != "cpu"
+        if not can_stack(built, x, y, self._setup.loss, any_size=on_gpu):
+            return 0.0
+        return math.inf if on_gpu else largest_batch(built.module, x)
 
 
 class Adversary(Protocol):
@@ -472,6 +479,7 @@ class SimulatedFederation(HoldsTrials):
             "aggregation": self._aggregation.rule if self._strategy is None else self._strategy,
             "parameters": max((shape.size for shape in shapes), default=0),
             "stacked": any(shape.stacked_batch for shape in shapes),
+            "by_hand": any(shape.by_hand for shape in shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,

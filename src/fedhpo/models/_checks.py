@@ -1,11 +1,9 @@
-"""Checks that the models share: of their hyperparameters, and of what is fed to them."""
+"""Checks of hyperparameters that the models share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-
-from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
@@ -27,22 +25,3 @@ def image(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     if len(shape) != 3:
         raise InputError(f"{model} takes images of shape (channels, height, width), found shape {shape}")
     return shape[0], shape[1], shape[2]
-
-
-class Input(nn.Module):
-    """The first layer: passes batches of samples of the right shape, and explains the others."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.shape = shape
-
-    def forward(self, batch: Tensor) -> Tensor:
-        if tuple(batch.shape[1:]) != self.shape or batch.ndim == 0:
-            raise InputError(
-                f"the model takes batches of samples of shape {self.shape}, "
-                f"found a batch of shape {tuple(batch.shape)}"
-            )
-        return batch
-
-    def extra_repr(self) -> str:
-        return f"shape={self.shape}"

@@ -11,7 +11,8 @@ from torch import nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.models._checks import Input, image, rate
+from fedhpo.models._checks import image, rate
+from fedhpo.models.input import Input
 
 
 def cnn_small(

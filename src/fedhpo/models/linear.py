@@ -6,7 +6,7 @@ import math
 
 from torch import nn
 
-from fedhpo.models._checks import Input
+from fedhpo.models.input import Input
 
 
 def linear(shape: tuple[int, ...], classes: int) -> nn.Module:

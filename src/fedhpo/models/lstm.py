@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.models._checks import Input, rate
+from fedhpo.models._checks import rate
+from fedhpo.models.input import Input
 
 
 def lstm(

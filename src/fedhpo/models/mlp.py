@@ -9,7 +9,8 @@ from torch import nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.models._checks import Input, rate, sizes
+from fedhpo.models._checks import rate, sizes
+from fedhpo.models.input import Input
 
 
 def mlp(

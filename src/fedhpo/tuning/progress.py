@@ -197,7 +197,8 @@ def shown_progress(wanted: bool, run: Path | None) -> list[Callable[[Event], Non
     """The callback that shows progress, where that is wanted: in a notebook, a terminal, or elsewhere."""
     if not wanted:
         return []
-    if "ipykernel" in sys.modules:
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    if kernel is not None and kernel.IPKernelApp.initialized():
         return [NotebookLine()]
     if sys.stderr.isatty():
         return [OwnDisplay("tuning" if run is None else run.name)]

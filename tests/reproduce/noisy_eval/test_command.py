@@ -24,7 +24,7 @@ from fedhpo.reproduce.noisy_eval.rules import Claim, with_jackknife
 from fedhpo.reproduce.noisy_eval.search import Bench
 from fedhpo.reproduce.noisy_eval.subsampling import asking, spaces, subsampling
 from fedhpo.reproduce.shared.tables import Mean
-from fedhpo.research.compare.comparison import value_at
+from fedhpo.research.incumbents import value_at
 from fedhpo.research.jackknife import Jackknife
 from fedhpo.research.tables.replay import replay
 from fedhpo.schedules import Hyperband as HyperbandSchedule

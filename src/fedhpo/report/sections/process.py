@@ -46,7 +46,7 @@ def _federation(view: RunView) -> list[tuple[str, Any]]:
     replies = Counter(view.replies)
     described = dict(view.facts["federation"] or {})
     if not described.get("parameters"):  # written down before a model was built and workers were started
-        for name in ("parameters", "stacked", "worker_kind"):
+        for name in ("parameters", "stacked", "by_hand", "worker_kind"):
             described.pop(name, None)
     return [
         *(

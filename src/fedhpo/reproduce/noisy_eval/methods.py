@@ -19,7 +19,7 @@ from fedhpo.reproduce.noisy_eval.halving import hyperband, hyperband_as_in_the_c
 from fedhpo.reproduce.noisy_eval.replays import Job
 from fedhpo.reproduce.noisy_eval.search import CONFIGS, Bench, Searches
 from fedhpo.reproduce.noisy_eval.subsampling import asking
-from fedhpo.research.compare.comparison import Incumbents, value_at
+from fedhpo.research.incumbents import Incumbents, value_at
 from fedhpo.search.evaluator import Evaluator
 
 #: Random search one config after the other: it has an incumbent on the way, and chooses the same. TPE has one

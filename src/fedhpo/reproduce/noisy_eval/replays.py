@@ -11,7 +11,7 @@ from pathlib import Path
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
 from fedhpo.reproduce.noisy_eval.search import CONFIGS
-from fedhpo.research.compare.comparison import Incumbents
+from fedhpo.research.incumbents import Incumbents
 from fedhpo.research.jackknife import Jackknife
 from fedhpo.research.tables import CurveTable, load_table, shipped_tables
 from fedhpo.research.tables.replay import replay

@@ -14,7 +14,7 @@ from fedhpo.reproduce.noisy_eval.methods import EPSILON, METHODS, at, noisy
 from fedhpo.reproduce.noisy_eval.replays import Job
 from fedhpo.reproduce.noisy_eval.search import CONFIGS, Bench
 from fedhpo.reproduce.noisy_eval.subsampling import EPSILONS, shown
-from fedhpo.research.compare.comparison import Incumbents
+from fedhpo.research.incumbents import Incumbents
 from fedhpo.search.evaluator import Evaluator
 
 PAPER, ROTATION = "as in the paper", "rotation"

@@ -11,7 +11,7 @@ from fedhpo.core.errors import FedhpoError, InputError, MissingExtraError
 from fedhpo.research.bench.entries import Entry, Task, entry_named
 from fedhpo.research.bench.sample import OBJECTIVE, Sample, sample_of
 from fedhpo.research.bench.settings import TRAININGS, Setting
-from fedhpo.research.compare.comparison import value_at
+from fedhpo.research.incumbents import value_at
 from fedhpo.research.tables import CurveTable, load_table
 from fedhpo.research.tables.replay import Replay, replay
 

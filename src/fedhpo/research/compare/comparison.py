@@ -12,26 +12,10 @@ import numpy as np
 
 from fedhpo.protocol.federation import Floats
 from fedhpo.research.compare.statistics import Pair, in_words, mean_ranks, pairs
-
-#: Rounds spent and the incumbent's true score, in ascending order.
-Incumbents = Sequence[tuple[int, float]]
+from fedhpo.research.incumbents import Incumbents, value_at
 
 #: Shares of the budget at which methods are summed up: the paper's Figures 15 and 16.
 SHARES = (1 / 3, 1.0)
-
-
-def value_at(incumbents: Incumbents, spent: float) -> float:
-    """The incumbent's true score when so many rounds were spent; NaN before there is one.
-
-    >>> value_at([(10, 0.5), (30, 0.4)], 20)
-    0.5
-    """
-    value = float("nan")
-    for rounds, found in incumbents:
-        if rounds > spent:
-            break
-        value = found
-    return value
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 from fedhpo.core.digests import read_with_digest, write_with_digest
 from fedhpo.core.errors import Terminated
 from fedhpo.core.run_errors import RunError
-from fedhpo.research.compare.comparison import Comparison, Incumbents
+from fedhpo.research.compare.comparison import Comparison
 from fedhpo.research.compare.methods import with_method
+from fedhpo.research.incumbents import Incumbents, note
 from fedhpo.search.events import Event
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Trial
@@ -89,10 +90,7 @@ class _Trace:
         truth = self._truth(event.search, leader)
         if truth is None:
             return
-        spent = event.search.ledger.cost.rounds
-        if self.incumbents and self.incumbents[-1][0] >= spent:
-            self.incumbents.pop()
-        self.incumbents.append((spent, truth))
+        note(self.incumbents, event.search.ledger.cost.rounds, truth)
 
     def _truth(self, search: Search, leader: Trial) -> float | None:
         """The leader's score over all validation clients; None where it can no longer be known."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.research.compare.comparison import Comparison, Incumbents
+from fedhpo.research.compare.comparison import Comparison
 from fedhpo.research.compare.methods import method_named
+from fedhpo.research.incumbents import Incumbents
 from fedhpo.research.tables import CurveTable, Surrogate, cross_validate, load_table
 from fedhpo.research.tables.replay import replay
 from fedhpo.study import Study

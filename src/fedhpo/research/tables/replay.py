@@ -16,6 +16,7 @@ from fedhpo.protocol.federation import Cost
 from fedhpo.protocol.ledger import Budget
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
+from fedhpo.research.incumbents import note
 from fedhpo.research.tables.federation import TabularFederation
 from fedhpo.research.tables.surrogate_federation import tabular_federation
 from fedhpo.search.evaluator import Evaluator
@@ -127,9 +128,7 @@ class _Trace:
         self._named = named
         spent = search.ledger.cost.rounds
         truth = self._federation.truth(leader.config, named[1], search.objective)
-        if self.incumbents and self.incumbents[-1][0] == spent:
-            self.incumbents.pop()
-        self.incumbents.append((spent, truth))
+        note(self.incumbents, spent, truth)
 
 
 class ReplayedSession(UnrecordedSession):

@@ -1,0 +1,272 @@
+"""Local training of a chain of simple layers, with forward and backward pass written by hand.
+
+No graph is built and no gradient is kept: what a batch says of a layer's weights goes straight into the
+momentum, or into the weights where there is none. All weights lie in one vector, so that the rest of a step
+is two calls. The result is that of `fedhpo.engine.local.train` but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedhpo.engine.chain import chain_of, loss_gradient
+from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.local import set_dropout, train
+from fedhpo.engine.loss import LossFunction
+
+_aten = torch.ops.aten
+#: How far the weights may be from those of autograd after two steps, relative to how far they moved.
+_TOLERANCE = 1e-4
+
+
+class _Layer:
+    """A layer without weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The output, for a batch in training."""
+        raise NotImplementedError
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        """The gradient in the input, given that in the output."""
+        raise NotImplementedError
+
+
+class _Learning(_Layer):
+    """A layer with weights: `learn` puts their gradients where `aim` said.
+
+    A tensor there becomes itself times `keep` plus its gradient times `step`.
+    """
+
+    def __init__(self, own: list[Tensor | None], velocity: Callable[[Tensor], Tensor]) -> None:
+        self._own = own
+        self._velocities = [None if part is None else velocity(part) for part in own]
+
+    def aim(self, keep: float, step: float, at_velocity: bool) -> None:
+        self._keep, self._step = keep, step
+        self._into = self._velocities if at_velocity else self._own
+
+    def learn(self, gradient: Tensor) -> None:
+        raise NotImplementedError
+
+    def _add(self, place: int, gradient: Tensor) -> None:
+        into = self._into[place]
+        if into is not None:
+            into.mul_(self._keep).add_(gradient, alpha=self._step)
+
+
+class _Linear(_Learning):
+    def forward(self, x: Tensor) -> Tensor:
+        self._x = x
+        weight, bias = self._own
+        assert weight is not None
+        return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        assert self._own[0] is not None
+        return torch.mm(gradient, self._own[0])
+
+    def learn(self, gradient: Tensor) -> None:
+        assert self._into[0] is not None
+        self._into[0].addmm_(gradient.t(), self._x, beta=self._keep, alpha=self._step)
+        if self._own[1] is not None:
+            self._add(1, gradient.sum(0))
+
+
+class _LayerNorm(_Learning):
+    def __init__(
+        self, layer: nn.LayerNorm, own: list[Tensor | None], velocity: Callable[[Tensor], Tensor]
+    ) -> None:
+        super().__init__(own, velocity)
+        self._shape, self._eps = list(layer.normalized_shape), layer.eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        found, *self._moments = torch.native_layer_norm(x, self._shape, self._own[0], self._own[1], self._eps)
+        self._x = x
+        return found
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        found: Tensor = self._gradients(gradient, [True, False, False])[0]
+        return found
+
+    def learn(self, gradient: Tensor) -> None:
+        found = self._gradients(gradient, [False, *(part is not None for part in self._own)])
+        for place, part in enumerate(found[1:]):
+            if part is not None:
+                self._add(place, part)
+
+    def _gradients(self, gradient: Tensor, wanted: list[bool]) -> Any:
+        return _aten.native_layer_norm_backward(
+            gradient, self._x, self._shape, *self._moments, *self._own, wanted
+        )
+
+
+class _ReLU(_Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        self._y = torch.relu(x)
+        return self._y
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        found: Tensor = _aten.threshold_backward(gradient, self._y, 0)
+        return found
+
+
+class _Tanh(_Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        self._y = torch.tanh(x)
+        return self._y
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        found: Tensor = _aten.tanh_backward(gradient, self._y)
+        return found
+
+
+class _GELU(_Layer):
+    def __init__(self, layer: nn.GELU) -> None:
+        self._approximate = layer.approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._x = x
+        return nn.functional.gelu(x, approximate=self._approximate)
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        found: Tensor = _aten.gelu_backward(gradient, self._x, approximate=self._approximate)
+        return found
+
+
+class _Dropout(_Layer):
+    """Draws as PyTorch does: the same seed drops the same."""
+
+    def __init__(self, layer: nn.Dropout) -> None:
+        self._layer = layer
+        self._mask: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        rate = self._layer.p
+        self._mask = torch.dropout(torch.ones_like(x), rate, train=True) if rate else None
+        return x if self._mask is None else x * self._mask
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        return gradient if self._mask is None else gradient * self._mask
+
+
+class _Flatten(_Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        self._shape = x.shape
+        return x.flatten(1)
+
+    def backward(self, gradient: Tensor) -> Tensor:
+        return gradient.view(self._shape)
+
+
+class ByHand:
+    """A model that is a chain, trained without autograd. Its parameters move into one vector."""
+
+    def __init__(self, model: FlatModel, layers: list[nn.Module]) -> None:
+        self._module = model.module
+        self._weights = model.unite()
+        self._velocity = torch.zeros_like(self._weights)
+        self._layers = [made for layer in layers if (made := self._made(layer)) is not None]
+        self._learning = [layer for layer in self._layers if isinstance(layer, _Learning)]
+
+    def _made(self, layer: nn.Module) -> _Layer | None:
+        match layer:
+            case nn.Linear():
+                return _Linear([layer.weight.data, _data(layer.bias)], self._velocity_of)
+            case nn.LayerNorm():
+                return _LayerNorm(layer, [_data(layer.weight), _data(layer.bias)], self._velocity_of)
+            case nn.ReLU():
+                return _ReLU()
+            case nn.Tanh():
+                return _Tanh()
+            case nn.GELU():
+                return _GELU(layer)
+            case nn.Dropout():
+                return _Dropout(layer)
+            case nn.Flatten():
+                return _Flatten()
+        return None  # it passes its input on
+
+    def _velocity_of(self, part: Tensor) -> Tensor:
+        begin = part.storage_offset() - self._weights.storage_offset()
+        return self._velocity[begin : begin + part.numel()].view(part.shape)
+
+    def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator) -> None:
+        """Train the module in place, as `fedhpo.engine.local.train` does."""
+        set_dropout(self._module, h.dropout)
+        anchor = self._weights.clone() if h.prox else None
+        pull = h.weight_decay + h.prox
+        if h.momentum:
+            self._velocity.zero_()
+        for layer in self._learning:
+            if h.momentum:
+                layer.aim(h.momentum, 1.0, at_velocity=True)
+            else:
+                layer.aim(1.0 - h.lr * pull, -h.lr, at_velocity=False)
+        for _ in range(h.epochs):
+            order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
+            xs, ys = x[order], y[order]
+            for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
+                self._pass(batch, targets)
+                if not h.momentum:
+                    if anchor is not None:
+                        self._weights.add_(anchor, alpha=h.lr * h.prox)
+                    continue
+                if pull:
+                    self._velocity.add_(self._weights, alpha=pull)
+                if anchor is not None:
+                    self._velocity.add_(anchor, alpha=-h.prox)
+                self._weights.add_(self._velocity, alpha=-h.lr)
+
+    def _pass(self, x: Tensor, y: Tensor) -> None:
+        """Forward and backward."""
+        for layer in self._layers:
+            x = layer.forward(x)
+        gradient = loss_gradient(x, y, 1.0 / len(y))
+        left = len(self._learning)
+        for layer in reversed(self._layers):
+            if isinstance(layer, _Learning):
+                left -= 1
+                below = layer.backward(gradient) if left else gradient
+                layer.learn(gradient)
+                gradient = below
+                if not left:
+                    return
+            else:
+                gradient = layer.backward(gradient)
+
+
+def _data(parameter: nn.Parameter | None) -> Tensor | None:
+    return None if parameter is None else parameter.data
+
+
+def by_hand(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -> ByHand | None:
+    """How to train this model without autograd, or None. A fixed rule, never a timing: results repeat.
+
+    Chains under our own losses can be; two steps on a few rows must give what autograd gives.
+    """
+    if loss is not None or (y.ndim > 1 and not y.is_floating_point()) or not len(x):
+        return None
+    layers = chain_of(model, x)
+    if layers is None or not any(isinstance(layer, nn.Linear) for layer in layers):
+        return None
+    start = model.vector()
+    h = Local(lr=0.1, momentum=0.5, weight_decay=0.01, batch_size=max(1, len(x) // 2), dropout=0.0)
+    try:
+        train(model, x, y, h, np.random.default_rng(0))
+        wanted = model.vector()
+        model.load(start)
+        found = ByHand(model, layers)
+        found.train(x, y, h, np.random.default_rng(0))
+        moved, error = np.abs(wanted - start).max(), np.abs(model.vector() - wanted).max()
+    except Exception:  # what fails with autograd too will be told in training
+        return None
+    finally:
+        model.load(start)
+        set_dropout(model.module, None)
+    return found if error <= _TOLERANCE * moved + 1e-7 else None
