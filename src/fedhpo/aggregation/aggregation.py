@@ -39,7 +39,7 @@ class Aggregation:
     - "multi_krum" (Blanchard et al., 2017);
     - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
     - "direction_filter": the mean of the updates that agree most with where most go; ours.
-    - "agreement_filter": the same by how well clients agreed over all rounds so far; ours.
+    - "agreement_filter": the mean without clients that pulled against most over all rounds so far; ours.
 
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
