@@ -5,8 +5,9 @@
 
 Every search is replayed on a table and sees each score at few clients, with Laplace noise. Its regret is the
 true error of what it chose, over all validation clients, minus that of the best config of the table; clients
-count the same. Each finished cell of seeds is a line of the file, and is not done again; the table of all
-lines is printed at the end, in points of error with standard errors.
+count the same. Each finished cell is a line of the file. A cell with fewer seeds than asked for goes on from
+its last one, so that few seeds of everything may come first. The table of all lines is printed at the end, in
+points of error with standard errors; where cells differ in seeds, with their number.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,9 @@ OBJECTIVE = Objective("error", weighting="uniform")
 ACCOUNTING = ("basic", "rotation")
 
 
-def regrets(table: CurveTable, method: str, clients: int, epsilon: float, accounting: str, seeds: int) -> Any:
+def regrets(
+    table: CurveTable, method: str, clients: int, epsilon: float, accounting: str, seeds: Iterable[int]
+) -> list[float]:
     """The regret of each seed, in points."""
     last = int(table.rounds[-1])
     able = [place for place, trained in enumerate(table.trained) if trained >= last]
@@ -36,9 +40,7 @@ def regrets(table: CurveTable, method: str, clients: int, epsilon: float, accoun
     privacy = fh.Privacy(epsilon, accounting=accounting)  # type: ignore[arg-type]
     # Basic accounting as in the papers: every trial at clients of its own, as with rotation.
     evaluation = Evaluator(clients=clients, paired=False, privacy=privacy)
-    found = (
-        replay(table, method, seed=seed, objective=OBJECTIVE, evaluation=evaluation) for seed in range(seeds)
-    )
+    found = (replay(table, method, seed=seed, objective=OBJECTIVE, evaluation=evaluation) for seed in seeds)
     return [100 * (one.truth - best) for one in found]
 
 
@@ -49,28 +51,33 @@ def cells(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for values in product(*given)]
 
 
-def shown(done: list[dict[str, Any]]) -> str:
+def read(file: Path) -> dict[str, list[float]]:
+    """The regrets of each cell, which is written as JSON; the last line of a cell has most."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {json.dumps(one["cell"]): one["regret"] for one in map(json.loads, lines)}
+
+
+def shown(done: Mapping[str, list[float]]) -> str:
     """A table in Markdown: a line for each table, method and number of clients."""
     names = ("table", "method", "clients", "epsilon", "accounting")
-    found = {tuple(line["cell"][name] for name in names): line["regret"] for line in done}
+    found = {tuple(json.loads(cell)[name] for name in names): values for cell, values in done.items()}
     budgets = sorted({key[3] for key in found})
-    heads = [f"eps {epsilon:g}, {accounting}" for epsilon in budgets for accounting in ACCOUNTING]
+    places = list(product(budgets, ACCOUNTING))
+    heads = [f"eps {epsilon:g}, {accounting}" for epsilon, accounting in places]
     lines = [f"| table | method | clients | {' | '.join(heads)} |", "| --- " * (3 + len(heads)) + "|"]
-    for table, method, clients in sorted({key[:3] for key in found}):
-        values = [
-            _said(found.get((table, method, clients, epsilon, accounting)))
-            for epsilon in budgets
-            for accounting in ACCOUNTING
-        ]
-        lines.append(f"| {table} | {method} | {clients} | {' | '.join(values)} |")
+    most = max(map(len, found.values()), default=0)
+    for line in sorted({key[:3] for key in found}):
+        values = [_said(found.get((*line, *place), []), most) for place in places]
+        lines.append(f"| {' | '.join(map(str, line))} | {' | '.join(values)} |")
     return "\n".join(lines)
 
 
-def _said(values: list[float] | None) -> str:
-    if values is None:
+def _said(values: list[float], most: int) -> str:
+    if len(values) < 2:
         return ""
-    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
-    return f"{statistics.mean(values):.1f} ± {error:.1f}"
+    error = statistics.stdev(values) / len(values) ** 0.5
+    seeds = f" ({len(values)})" if len(values) < most else ""
+    return f"{statistics.mean(values):.1f} ± {error:.1f}{seeds}"
 
 
 def main() -> None:
@@ -82,20 +89,19 @@ def main() -> None:
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 10])
     parser.add_argument("--epsilon", nargs="+", type=float, default=[100.0, 10.0, 1.0])
     options = parser.parse_args()
-    done = (
-        [json.loads(line) for line in options.file.read_text().splitlines()] if options.file.exists() else []
-    )
-    known = [line["cell"] for line in done if len(line["regret"]) == options.seeds]
+    done = read(options.file)
     tables = {name: load_table(name) for name in options.tables}
     for cell in cells(options):
-        if cell in known:
+        before = done.get(json.dumps(cell), [])
+        if len(before) >= options.seeds:
             continue
         own = {name: value for name, value in cell.items() if name != "table"}
-        line = {"cell": cell, "regret": regrets(tables[cell["table"]], **own, seeds=options.seeds)}
+        seeds = range(len(before), options.seeds)
+        found = before + regrets(tables[cell["table"]], **own, seeds=seeds)
         with options.file.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        done.append(line)
-    print(shown([line for line in done if len(line["regret"]) == options.seeds]))
+            file.write(json.dumps({"cell": cell, "regret": found}) + "\n")
+        done[json.dumps(cell)] = found
+    print(shown(done))
 
 
 if __name__ == "__main__":

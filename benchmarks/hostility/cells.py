@@ -34,8 +34,7 @@ RULES: Mapping[str, Aggregation] = {
     "trimmed_mean": Aggregation(rule="trimmed_mean", trim=0.25),
     "norm_clipping": Aggregation(rule="norm_clipping"),
     "centred_clipping": Aggregation(rule="centred_clipping"),
-    "agreement_filter 0.25": Aggregation(rule="agreement_filter", trim=0.25),
-    "direction_filter 0.4": Aggregation(rule="direction_filter", trim=0.4),
+    "direction_filter": Aggregation(rule="direction_filter", trim=0.25),
 }
 #: Of data, of the first model and of who is hostile. Seeds 0 to 4 were used while the rules were made.
 SEEDS = (5, 6, 7, 8, 9)

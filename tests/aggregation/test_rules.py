@@ -176,16 +176,42 @@ def test_the_agreement_filter_by_hand():
 
 def test_the_agreement_filter_remembers_who_went_the_other_way():
     """In the second round clients 1 and 2 go left and right by chance; who went left before is left out."""
-    first = np.array([[1, 0], [1, 0.1], [1, -0.1], [-1, 0]], np.float32)
+    first = np.array([[2, 0], [2, 0.2], [2, -0.2], [-2, 0]], np.float32)
     _, memory = agreement_filter(first, 1, np.array([4, 1, 2, 7]))
     assert memory.size == 64
     second = np.array([[1, 0], [-1, 0], [1, 0], [-1, 0]], np.float32)
     found, again = agreement_filter(second, 1, np.array([4, 1, 2, 7]), memory)
     np.testing.assert_allclose(found, [1 / 3, 0], atol=1e-6)  # of clients 4, 1 and 2
     table = again.reshape(8, 8)
-    # Clients 4 and 7 disagreed fully twice: -1 decayed, and -1 again. What client 0 did is not known.
-    assert table[4, 7] == table[7, 4] == pytest.approx(-1.97)
+    # Clients 4 and 7 disagreed fully twice: -1 by the square of the median norm, decayed, and -1 again. What
+    # client 0 did is not known.
+    squared = ((2 + 4.04**0.5) / 2) ** 2
+    assert table[4, 7] == table[7, 4] == pytest.approx(-0.97 * squared - 1)
     assert not table[0].any()
+
+
+def test_the_agreement_filter_leaves_out_nobody_where_all_agree_and_keeps_to_numbers():
+    updates = np.array([[1, 0], [1, 1], [1, 0.5], [1, -0.2]], np.float32)
+    alone, _ = agreement_filter(updates, 2, np.arange(4))
+    every, _ = agreement_filter(updates, 0, np.arange(4))
+    assert alone.tolist() == every.tolist()
+    huge, memory = agreement_filter(np.float32(1e30) * updates, 2, np.arange(4))
+    assert np.isfinite(huge).all()
+    assert np.isfinite(memory).all()
+    still, memory = agreement_filter(np.float32(0) * updates, 2, np.arange(4))
+    assert still.tolist() == [0, 0]
+    assert not memory.any()
+
+
+def test_short_updates_do_not_unsay_what_long_ones_said():
+    """Client 3 turned its updates round while they were long; late ones tell nothing, twenty times over."""
+    clients = np.arange(4)
+    _, memory = agreement_filter(np.array([[4, 0], [4, 1], [4, -1], [-4, 0]], np.float32), 1, clients)
+    late = np.array([[0.1, 0], [-0.1, 0], [-0.1, 0.1], [-0.1, 0]], np.float32)
+    for _ in range(20):
+        found, memory = agreement_filter(late, 1, clients, memory)
+    # The mean of the first three, where the third is shortened to 0.1.
+    np.testing.assert_allclose(found, [-0.1 / 18**0.5, 0.1 / 18**0.5], rtol=1e-5)
 
 
 def test_the_agreement_filter_remembers_nothing_of_clients_beyond_its_memory():

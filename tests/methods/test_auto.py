@@ -26,10 +26,14 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         # Without rotation each counts 87 times: sqrt(2) x 87 / 100 = 1.2.
         (Case(81, 1296, 100, 1, 100.0), "random", "permute-and-flip", "noise of 1.2"),
         # sqrt(2) x 1 / 10 = 0.14 is above 0.1, but not above what a pilot found.
-        (Case(81, 1296, 100, 1, 10.0, rotates=True), "random", "permute-and-flip", "noise of 0.14"),
+        (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "one rung"),
+        (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "noise of 0.14"),
+        (Case(81, 1296, 100, 1, 10.0, rotates=True, values=False), "random", "permute-and-flip", "0.14"),
         (Case(81, 1296, 100, 1, 10.0, rotates=True, spread=0.3), "robust", "laplace", "from 1 of 100"),
         # 87 x 10 / 100, rounded up, is 9: sqrt(2) x 9 / (10 x 10) = 0.13.
-        (Case(81, 1296, 100, 10, 10.0, rotates=True), "random", "permute-and-flip", "noise of 0.13"),
+        (Case(81, 1296, 100, 10, 10.0, rotates=True), "robust", "laplace", "noise of 0.13"),
+        # 16 scores at all clients weigh 16, one choice out of 16 trials weighs two.
+        (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "looked at once"),
     ],
 )
 def test_the_rule(case: Case, method: str, mechanism: str | None, said: str) -> None:
@@ -51,7 +55,9 @@ def test_it_is_what_a_study_and_a_call_take_that_name_no_method() -> None:
     [
         (9, fh.Evaluator(clients=2), fh.Robust()),
         (4, None, fh.GP()),
+        (9, fh.Evaluator(clients=1, privacy=fh.Privacy(1.0)), fh.Robust(rungs=1)),
         (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0)), fh.RandomSearch()),
+        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0, accounting="basic")), fh.RandomSearch()),
     ],
 )
 def test_it_comes_to_what_the_method_that_it_takes_comes_to(rounds, evaluation, taken) -> None:  # type: ignore[no-untyped-def]

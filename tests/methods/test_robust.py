@@ -37,6 +37,16 @@ def test_every_rung_is_scored_once_where_no_more_are_allowed() -> None:
     assert plan(81, 1296, scores=1296, race=False).race == 0
 
 
+def test_fewer_rungs_are_fewer_and_longer_trials() -> None:
+    # 26 x 27 + 9 x 54 = 1188; 27 x 27 + 9 x 54 = 1215; 28 would be 28 x 27 + 10 x 54 = 1296; 29 too many.
+    two = plan(81, 1296, rungs=2)
+    assert (two.sizes, two.ends, two.rounds) == ((28, 10), (27, 81), 1296)
+    one = plan(81, 1296, scores=44, rungs=1)
+    assert (one.sizes, one.ends, one.looks, one.race) == ((16,), (81,), (1,), 28)
+    with pytest.raises(InputError, match="rungs must be 1 to 3, not 4"):
+        fh.Robust(rungs=4).tuner()
+
+
 @given(st.integers(1, 300), st.integers(1, 40), st.integers(1, 50))
 def test_a_plan_keeps_to_the_total_and_takes_no_more_trials_than_there_are(
     rounds: int, trainings: int, most: int

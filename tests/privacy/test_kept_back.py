@@ -11,8 +11,9 @@ import pytest
 from fedhpo.cli import main
 from fedhpo.federations.simulated import SimulatedFederation
 
-#: What every client says of every model, in a private run and in rounds.
+#: What every client says of every model, in a private run and in rounds: its accuracy, and its loss.
 ODD = 0.7318309886183791
+ODD_LOSS = 0.4142935177254873
 STUDY = """
 [data]
 name = "digits"
@@ -40,26 +41,36 @@ mechanism = "MECHANISM"
 """
 
 
+def said(clients):
+    return {"accuracy": np.full(len(clients), ODD), "loss": np.full(len(clients), ODD_LOSS)}
+
+
 @pytest.fixture(autouse=True)
 def odd_scores(monkeypatch):
     evaluate, next_done = SimulatedFederation.evaluate, SimulatedFederation.next_done
 
     def scored(self, *arguments):
         found = evaluate(self, *arguments)
-        return [dataclasses.replace(one, accuracy=np.full(len(one.clients), ODD)) for one in found]
+        return [dataclasses.replace(one, **said(one.clients)) for one in found]
 
     def done(self, *arguments):
         report = next_done(self, *arguments)
-        said = np.full(len(report.cohort), ODD)
-        return dataclasses.replace(report, accuracy_before=said, accuracy_after=said)
+        told = said(report.cohort).items()
+        return dataclasses.replace(
+            report, **{f"{name}_{when}": values for name, values in told for when in ("before", "after")}
+        )
 
     monkeypatch.setattr(SimulatedFederation, "evaluate", scored)
     monkeypatch.setattr(SimulatedFederation, "next_done", done)
 
 
 def digits(count):
-    """The odd number to so many digits, as a share and in points."""
-    return [f"{ODD:.{count}f}", f"{100 * ODD:.{count - 2}f}"]
+    """The odd numbers and the error that goes with them to so many digits, as shares and in points."""
+    return [
+        text
+        for odd in (ODD, 1 - ODD, ODD_LOSS)
+        for text in (f"{odd:.{count}f}", f"{100 * odd:.{count - 2}f}")
+    ]
 
 
 def found(tmp_path, capsys, text):
@@ -73,7 +84,7 @@ def found(tmp_path, capsys, text):
     shown = capsys.readouterr()
     where = {"terminal"} if any(d in shown.out + shown.err for d in digits(3) + digits(4)) else set()
     patterns = [d.encode() for d in digits(5)]
-    patterns += [np.float64(ODD).tobytes(), np.float32(ODD).tobytes()]
+    patterns += [kind(odd).tobytes() for odd in (ODD, ODD_LOSS) for kind in (np.float64, np.float32)]
     for file in [*(one for one in run.rglob("*") if one.is_file()), tmp_path / "report.html"]:
         if any(pattern in file.read_bytes() for pattern in patterns):
             where.add(file.name.split("-")[0])
@@ -81,7 +92,14 @@ def found(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize(
-    ("method", "mechanism"), [("random", "laplace"), ("sha", "topk"), ("sha", "permute-and-flip")]
+    ("method", "mechanism"),
+    [
+        ("random", "laplace"),
+        ("sha", "topk"),
+        ("sha", "permute-and-flip"),
+        ('fedex"\nschedule = "fixed"\narms = 3\nmetric = "error', "laplace"),
+        ('fedpop"\ninterval = 1\nlocal = false\njudge = "evaluation', "laplace"),
+    ],
 )
 def test_nowhere_in_a_private_run(tmp_path, capsys, method, mechanism):
     text = (STUDY + PRIVATE).replace("METHOD", method).replace("MECHANISM", mechanism)

@@ -21,14 +21,21 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 POINTS = ("charged", "drawn", "recorded")
 
 
-def tune(run, mechanism):
+METHODS = {
+    "sha": fh.SHA(trials=9, finalists=1),
+    "fedex": fh.FedEx(schedule="fixed", trials=1, arms=2, metric="error"),  # a release inside every round
+    "fedpop": fh.FedPop(population=3, local=False),
+}
+
+
+def tune(run, method, mechanism):
     privacy = Privacy(2.0, mechanism=mechanism, release="exact")
     return fh.tune(
         ToyFederation(),
         SPACE,
-        fh.SHA(trials=9, finalists=1),
+        METHODS[method],
         rounds=8,
-        total=48,
+        total=8 if method == "fedex" else 48,
         cohort=4,
         evaluation=Evaluator(privacy=privacy),
         run=run,
@@ -42,8 +49,11 @@ def releases(path):
         return [(event.result and json.loads(event.result), event.epsilon) for event in events]
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "topk"])
-def test_no_kill_lets_a_release_be_drawn_twice_and_seen_twice(tmp_path, monkeypatch, mechanism):
+@pytest.mark.parametrize(
+    ("method", "mechanism"),
+    [("sha", "laplace"), ("sha", "topk"), ("fedex", "laplace"), ("fedpop", "laplace")],
+)
+def test_no_kill_lets_a_release_be_drawn_twice_and_seen_twice(tmp_path, monkeypatch, method, mechanism):
     pytest.importorskip("opendp")
     drawn, killed = [], {}
     append, settle = Record.append, Record.settle
@@ -65,7 +75,7 @@ def test_no_kill_lets_a_release_be_drawn_twice_and_seen_twice(tmp_path, monkeypa
 
     monkeypatch.setattr(Record, "append", charging)
     monkeypatch.setattr(Record, "settle", settling)
-    tune(tmp_path / "run", mechanism)
+    tune(tmp_path / "run", method, mechanism)
     monkeypatch.undo()
 
     count = len(drawn)
@@ -81,7 +91,7 @@ def test_no_kill_lets_a_release_be_drawn_twice_and_seen_twice(tmp_path, monkeypa
             assert not any(repr(value).encode() in raw for value in drawn[number]["values"])
         if number not in (0, count - 1):
             continue
-        tune(path, mechanism)
+        tune(path, method, mechanism)
         after = releases(path)
         settled = number + 1 if point == "recorded" else number
         assert [value for value, _ in after][:settled] == drawn[:settled]  # what was seen stays as it was

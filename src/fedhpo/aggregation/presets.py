@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 
-#: Withstands a quarter of hostile clients, at the cost of about a point where there are none: the default
-#: over Flower.
-SAFE = Aggregation(rule="direction_filter", trim=0.25, weight_cap=WEIGHT_CAP)
-#: Withstands up to two fifths of crude attackers, at some cost where there are none.
+#: Withstands a quarter of hostile clients: the default over Flower.
+SAFE = Aggregation(rule="agreement_filter", trim=0.25, weight_cap=WEIGHT_CAP)
+#: Withstands two fifths of crude attackers.
 STRICT = Aggregation(rule="agreement_filter", trim=0.4, weight_cap=WEIGHT_CAP)
 
 PRESETS: Mapping[str, Aggregation] = {"safe": SAFE, "strict": STRICT}

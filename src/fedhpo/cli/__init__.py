@@ -249,7 +249,7 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
 
 
 def _add_bench(bench: argparse.ArgumentParser) -> None:
-    bench.add_argument("--suite", default="quick", help="quick, full or smoke (default: quick)")
+    bench.add_argument("--suite", default="quick", help="quick, standard, full or smoke (default: quick)")
     bench.add_argument(
         "-m", "--method", action="append", metavar="NAME", help="may be given again (default: all)"
     )

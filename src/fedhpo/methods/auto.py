@@ -2,8 +2,10 @@
 
 1. There are several objectives, or constraints: successive halving, which sorts trials by all of them.
 2. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
-3. Halving would need so many private scores that each is noisier than configs differ: random search, which
-   needs the fewest.
+3. Halving would need so many private scores that each is noisier than configs differ: robust halving with one
+   rung, whose trials all train to the end and then race. Where a client would be in more than two of its
+   scores, or only choices come out and no values, random search, and one private choice out of its trials,
+   which has the noise of two scores.
 4. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact.
 
 What it took, and why, is said in two sentences, in result.json (`auto`) and in the report. `fedhpo advise`
@@ -36,8 +38,9 @@ SPREAD = 0.1
 class Case:
     """What the rule goes by. `asked` of `clients` validation clients make a score; `spread` is of configs.
 
-    `rotates` says whether a client is charged only for the private scores that it takes part in, `several`
-    whether there are further objectives, or constraints.
+    `rotates` says whether a client is charged only for the private scores that it takes part in, `values`
+    whether private scores come out, and not only which trials are best, `several` whether there are further
+    objectives, or constraints.
     """
 
     rounds: int
@@ -48,6 +51,7 @@ class Case:
     rotates: bool = False
     spread: float = SPREAD
     several: bool = False
+    values: bool = True
 
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
@@ -63,7 +67,19 @@ class Case:
             privacy is not None and privacy.rotates,
             spread,
             bool(search.criteria),
+            privacy is None or privacy.releases_values,
         )
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether no client is in more than two of the private scores, if each full training has one."""
+        turns = most_asked(max(1, self.total // self.rounds), self.asked, self.clients)
+        return self.rotates and self.values and turns <= 2
+
+    @property
+    def too_noisy(self) -> bool:
+        """Whether private scores of halving would have more noise than configs differ."""
+        return self.private_noise > self.spread
 
     @property
     def private_noise(self) -> float:
@@ -88,8 +104,10 @@ def choose(case: Case) -> Choice:
     """The rule.
 
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=1)).method
-    Robust(scores=None, again=True, race=True)
-    >>> choose(Case(rounds=81, total=1296, clients=100, asked=10, epsilon=1.0)).mechanism
+    Robust(scores=None, again=True, race=True, rungs=3)
+    >>> choose(Case(rounds=81, total=1296, clients=100, asked=10, epsilon=1.0, rotates=True)).method
+    Robust(scores=None, again=True, race=True, rungs=1)
+    >>> choose(Case(rounds=81, total=1296, clients=100, asked=100, epsilon=1.0, rotates=True)).mechanism
     'permute-and-flip'
     """
     private = case.epsilon is not None
@@ -107,14 +125,16 @@ def choose(case: Case) -> Choice:
             "Trials train to the end, one after the other, where a Gaussian process expects most. Trainings "
             f"of {case.rounds} rounds are too short to be stopped early.",
         )
-    if case.private_noise > case.spread:
-        return Choice(
-            RandomSearch(),
-            "permute-and-flip",
-            "Random search, whose trials all train to the end and are looked at once. Halving would need so "
-            f"many private scores that each has noise of {case.private_noise:.2g}, and configs differ by "
-            f"{case.spread:.2g}.",
+    if case.too_noisy:
+        why = (
+            f"Halving would need so many private scores that each has noise of {case.private_noise:.2g}, and "
+            f"configs differ by {case.spread:.2g}."
         )
+        if case.takes_turns:
+            what = "Robust halving with one rung: all trials train to the end, then they race. "
+            return Choice(Robust(rungs=1), "laplace", what + why)
+        what = "Random search, whose trials all train to the end and are looked at once. "
+        return Choice(RandomSearch(), "permute-and-flip", what + why)
     if case.asked < case.clients:
         why = (
             f"A score comes from {case.asked} of {case.clients} clients, so rungs are scored more than once."
@@ -129,8 +149,9 @@ def choose(case: Case) -> Choice:
 class Auto(Method):
     """The default: a method chosen by rule from budget, clients and privacy, which says what and why.
 
-    It takes `robust`; `sha` for several objectives, or constraints; `gp` where trainings are too short to be
-    cut; `random` where privacy leaves only few looks at scores.
+    It takes `robust`, with one rung where privacy leaves only few looks at scores; `sha` for several
+    objectives, or constraints; `gp` where trainings are too short to be cut; `random` where privacy leaves
+    only one look.
     """
 
     name: ClassVar[str] = "auto"
@@ -138,8 +159,8 @@ class Auto(Method):
     def rounds(self, search: Search) -> int:
         """The rounds it will spend; refuses a total below one training.
 
-        It is asked before clients are known: where random search will run, this is what robust halving
-        spends.
+        It is asked before clients are known: where trials will all train to the end, this is what robust
+        halving spends.
         """
         if search.criteria:
             return SHA().rounds(search)

@@ -13,7 +13,8 @@ each stage:
    or the leader is clearly ahead (Karnin et al., 2013).
 
 Where scores are exact, because all clients are asked, one a rung is enough, and there is no race. Where they
-are private, every further score makes all of them noisier: there are as many as are worth it.
+are private, every further score makes all of them noisier: there are as many as are worth it. With one rung
+in place of three all trials train to the end: fewer configs, and the fewest scores.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 _RATE = 3
+#: The first of so many rungs ends at a ninth of a training.
+MOST_RUNGS = 3
 #: Configs are drawn in so many batches: each knows the scores of those before.
 _BATCHES = 6
 #: Scores may cost so much of what training costs, in messages of clients.
@@ -68,17 +71,26 @@ class Plan:
         return cost_of(list(self.ends), list(self.sizes))
 
 
-def plan(rounds: int, total: int, most: int | None = None, scores: int = 0, race: bool = True) -> Plan:
+def plan(
+    rounds: int,
+    total: int,
+    most: int | None = None,
+    scores: int = 0,
+    race: bool = True,
+    rungs: int = MOST_RUNGS,
+) -> Plan:
     """The rungs for a total, with at most `most` trials, and at most `scores` scores, or one a rung.
 
     >>> plan(81, 1296, scores=1296)
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(7, 21, 1), race=449)
     >>> plan(81, 1296)
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(1, 1, 1), race=0)
+    >>> plan(81, 1296, scores=44, rungs=1)
+    Plan(sizes=(16,), ends=(81,), looks=(1,), race=28)
     """
     if total < rounds:
         raise InputError(f"a total of {total} rounds does not pay for one training of {rounds}")
-    ends = sorted({max(1, round(rounds / _RATE**2)), max(1, round(rounds / _RATE)), rounds})
+    ends = sorted({max(1, round(rounds / _RATE**rung)) for rung in range(rungs)})
     trials = next(
         n for n in range(min(total, most or total), 0, -1) if cost_of(ends, _sizes(n, len(ends))) <= total
     )
@@ -98,11 +110,13 @@ class RobustHalving:
 
     `scores` limits how many scores are taken, by default to what a tenth of the training costs in messages.
     `again = False` scores each rung once, `race = False` leaves out the race: to see what they are worth.
+    With `rungs = 1` all trials train to the end, with 2 the first rung ends at a third of a training.
     """
 
     scores: int | None = None
     again: bool = True
     race: bool = True
+    rungs: int = MOST_RUNGS
 
     #: Trials are ordered here, by means of the scores of one objective.
     several_objectives: ClassVar[bool] = False
@@ -111,6 +125,8 @@ class RobustHalving:
         check_settings(self)
         if self.scores is not None and self.scores < 1:
             raise InputError(f"scores must be at least 1, not {self.scores}")
+        if not 1 <= self.rungs <= MOST_RUNGS:
+            raise InputError(f"rungs must be 1 to {MOST_RUNGS}, not {self.rungs}")
 
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score again and again, keep the better third; then race the finalists."""
@@ -131,7 +147,7 @@ class RobustHalving:
 
     def _plan(self, search: Search, sampler: Sampler, scores: int = 0) -> Plan:
         most = search.distinct(search.total, sampler)
-        found = plan(search.rounds, search.total, most, scores, self.race)
+        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs)
         return found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race)
 
     def _allowed(self, search: Search) -> int:
@@ -240,16 +256,18 @@ class Robust(Preset):
     """Halving made for scores of few clients: rungs are scored again and again, and finalists race.
 
     At most `scores` scores are taken, by default what a tenth of the training costs in messages of clients.
-    `again = False` scores each rung once, `race = False` leaves out the race.
+    `again = False` scores each rung once, `race = False` leaves out the race. With `rungs = 1` all trials
+    train to the end, which needs the fewest scores.
     """
 
     scores: int | None = None
     again: bool = True
     race: bool = True
+    rungs: int = MOST_RUNGS
 
     name: ClassVar[str] = "robust"
     number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
         """BOHB's model of the scores, under the schedule."""
-        return Tuner(RobustHalving(self.scores, self.again, self.race), BOHB())
+        return Tuner(RobustHalving(self.scores, self.again, self.race, self.rungs), BOHB())

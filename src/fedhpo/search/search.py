@@ -285,7 +285,9 @@ class Search:
         """
         own = self.begin_own_again()
         status, own.status = own.status, TRAINING
-        self.train([own], rounds)
+        self._train_alone(
+            [own], rounds
+        )  # an exchange would score it on the way, and nobody has paid for that
         if own.status != TRAINING:
             return False
         own.status = status
@@ -308,11 +310,16 @@ class Search:
         Where rounds had to be repeated the budget may end before that; trials then stay as they are. One that
         has no round behind it has failed.
         """
-        if self.exchange is not None:
-            self.exchange.train(self, trials, until)
+        if self.exchange is None:
+            self._train_alone(trials, until)
         else:
-            while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
-                self.round(ready)
+            self.exchange.train(self, trials, until)
+            self._rounds.fail_untrained(self, trials)
+
+    def _train_alone(self, trials: Sequence[Trial], until: int) -> None:
+        """The same, with no exchange between them."""
+        while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
+            self.round(ready)
         self._rounds.fail_untrained(self, trials)
 
     def payable(self, trials: list[Trial], under_way: int = 0) -> list[Trial]:

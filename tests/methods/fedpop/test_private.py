@@ -131,6 +131,16 @@ def test_stopped_again_and_again_it_ends_the_same(tmp_path):
     assert same[0] == same[1]
 
 
+@pytest.mark.parametrize("settings", [{}, {"asynchronous": True}])
+def test_the_users_own_config_is_scored_at_the_end_only(tmp_path, settings):
+    """It trains again from the beginning, through rounds at which the population had an exchange."""
+    result = tune(settings=settings, run=tmp_path / "a", baseline=True)
+    last = events(tmp_path / "a", "decide release")[-1][0]["trials"]
+    assert result.status == "finished"
+    assert [round for _, round in last] == [10, 10]
+    assert result.facts["privacy"]["evaluations"] == 26
+
+
 @pytest.mark.parametrize("settings", [{"asynchronous": True}, {"schedule": "halving", "eliminations": 1}])
 def test_it_stays_within_its_plan(settings):
     result = tune(settings=settings, federation=ToyFederation(missing=0.1), total=80)

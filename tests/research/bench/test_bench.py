@@ -11,6 +11,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.research.bench import bench
 from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
+from fedhpo.research.bench.leaderboard import against_best
 from fedhpo.research.bench.page import write
 from fedhpo.research.bench.results import Results, by_part
 from fedhpo.research.bench.sample import OBJECTIVE, sample_of
@@ -130,6 +131,25 @@ def test_ranks_differences_and_ratios_worked_by_hand() -> None:
     assert results.ranks(["s"], ["a", "b"]) == {"a": 1.125, "b": 1.875}
     assert results.ratio("b", ["s"]) == pytest.approx(5.01 / 2.51)
     assert by_part({0: 1.0, 1: 2.0, 2: 3.0}).tolist() == [[1.0, 2.0]]
+    found = results.log_ratio("b", ["s"])
+    assert found.mean == pytest.approx(np.log(2.51 / 5.01))
+    # a over 2.51 minus b over 5.01, seed by seed, is a difference like any other.
+    apart = [a / 2.51 - b / 5.01 for a, b in ((1, 3), (2, 2), (3, 7), (4, 8))]
+    relative = Results(["t"], ["s"], ["a", "b"], "a", _rows("a", [0] * 4) + _rows("b", apart), results.knives)
+    assert found.standard_error == pytest.approx(relative.difference("b", ["s"]).standard_error)
+
+
+def test_the_best_other_method_is_chosen_among_ever_more_rivals() -> None:
+    rows = [
+        row
+        for name, regret in (("auto", 1.0), ("sha", 4.0), ("race", 2.0))
+        for row in _rows(name, [regret] * 4)
+    ]
+    results = Results(["t"], ["s"], ["auto", "sha", "race"], "auto", rows, {"t": Jackknife.of(40, 40, 2)})
+    found = against_best(results, {"auto": "ours", "sha": "known", "race": "remedy"})
+    assert [row[2] for row in found.rows] == ["sha", "race", "race"]
+    assert found.data[0]["ratio"] == pytest.approx(1.01 / 4.01)
+    assert found.data[0]["bound"] == pytest.approx(1.01 / 4.01)  # without any luck there is no error
 
 
 def test_the_command_writes_page_figures_and_data(

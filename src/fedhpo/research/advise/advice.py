@@ -136,7 +136,7 @@ def advice_of(
         spread=pilot.config_spread or SPREAD,
     )
     taken = choose(case)
-    hopeless = taken.method.name == "random" and not available
+    hopeless = case.too_noisy and not available
     by_proxy = hopeless and has_proxy and (proxy is None or proxy.suitable)
     advice = Advice(
         pilot.source,

@@ -54,12 +54,14 @@ def _nothing(task: Task) -> Sequence[Config]:
 class Entry:
     """A method as the bench runs it: how it is made, which configs come first, how it sees scores.
 
-    `mechanism` is the private one with the least noise for what it asks. A `slow` one fits a
+    `kind` is what a reader compares: what this library recommends (`ours`), methods as they are `known`,
+    these with a plain `remedy` for noise, what was `learned` on other data, and `ours` with a part taken away
+    (`ablation`). `mechanism` is the private one with the least noise for what it asks. A `slow` one fits a
     process before every trial, and may get fewer seeds.
     """
 
     name: str
-    kind: Literal["ours", "baseline", "ablation"]
+    kind: Literal["ours", "known", "remedy", "learned", "ablation"]
     about: str
     method: Callable[[Task], Method | Tuner]
     mechanism: Mechanism | Callable[[Task], Mechanism] = "laplace"
@@ -122,38 +124,24 @@ def _proxy(task: Task) -> Tuner:
 def _ours() -> list[Entry]:
     entry = partial(Entry, kind="ours")
     return [
-        entry(
-            "auto", about="the default: robust, gp or random, by rule", method=_made(Auto()), mechanism=_autos
-        ),
+        entry("auto", about="the default, chosen by rule", method=_made(Auto()), mechanism=_autos),
+        entry("robust", about="robust halving", method=_made(Robust())),
+    ]
+
+
+def _known() -> list[Entry]:
+    entry = partial(Entry, kind="known")
+
+    def pruned(pruner: str) -> Callable[[Task], Method | Tuner]:
+        return _made(OptunaPruned(pruner=pruner))
+
+    return [
         entry("random", about="random search", method=_random, mechanism=_FLIP),
         entry("sha", about="successive halving", method=_made(SHA())),
         entry("hyperband", about="Hyperband", method=_made(method_of("hyperband"))),
         entry("bohb", about="BOHB", method=_made(method_of("bohb"))),
         entry("tpe", about="TPE", method=_made(method_of("tpe"))),
         entry("gp", about="a Gaussian process", method=_made(GP()), slow=True),
-        entry("robust", about="robust halving", method=_made(Robust())),
-    ]
-
-
-def _baselines() -> list[Entry]:
-    entry = partial(Entry, kind="baseline")
-
-    def pruned(pruner: str) -> Callable[[Task], Method | Tuner]:
-        return _made(OptunaPruned(pruner=pruner))
-
-    def warm(configs: Callable[[Task], Sequence[Config]]) -> dict[str, Any]:
-        return {"method": _made(Robust()), "enqueued": configs}
-
-    return [
-        entry("random+race", about="random search, its trials in a race", method=_made(Tuner(Raced()))),
-        entry(
-            "sha+race",
-            about="halving, its finalists in a race",
-            method=_made(Tuner(RacedHalving(finalists=3))),
-        ),
-        entry(
-            "irace", about="random search, clients as instances", method=_made(Tuner(ClientsAsInstances()))
-        ),
         entry("optuna-tpe", about="Optuna's TPE", method=lambda task: _optuna("TPESampler")),
         entry("optuna-gp", about="Optuna's GPSampler", method=lambda task: _optuna("GPSampler"), slow=True),
         entry("optuna-cmaes", about="Optuna's CMA-ES", method=lambda task: _optuna("CmaEsSampler")),
@@ -164,6 +152,31 @@ def _baselines() -> list[Entry]:
         entry(
             "optuna-sha", about="Optuna's TPE and halving pruner", method=pruned("SuccessiveHalvingPruner")
         ),
+    ]
+
+
+def _remedies() -> list[Entry]:
+    entry = partial(Entry, kind="remedy")
+    return [
+        entry("random+race", about="random search, its trials in a race", method=_made(Tuner(Raced()))),
+        entry(
+            "sha+race",
+            about="halving, its finalists in a race",
+            method=_made(Tuner(RacedHalving(finalists=3))),
+        ),
+        entry(
+            "irace", about="random search, clients as instances", method=_made(Tuner(ClientsAsInstances()))
+        ),
+    ]
+
+
+def _learned() -> list[Entry]:
+    entry = partial(Entry, kind="learned")
+
+    def warm(configs: Callable[[Task], Sequence[Config]]) -> dict[str, Any]:
+        return {"method": _made(Robust()), "enqueued": configs}
+
+    return [
         entry(
             "portfolio", about="configs learned from other data's tables", method=_portfolio, mechanism=_FLIP
         ),
@@ -188,12 +201,13 @@ def _ablations() -> list[Entry]:
             paired=False,
         ),
         entry("robust-random", about="robust with random configs", method=_made(drawn)),
+        entry("robust-1", about="robust with one rung", method=_made(Robust(rungs=1))),
         entry("robust-202", about="robust with as many scores as Hyperband takes", method=_made(Robust(202))),
         entry("robust-basic", about="robust without rotation", method=_made(Robust()), accounting="basic"),
     ]
 
 
-ENTRIES = {one.name: one for one in (*_ours(), *_baselines(), *_ablations())}
+ENTRIES = {one.name: one for one in (*_ours(), *_known(), *_remedies(), *_learned(), *_ablations())}
 
 
 def entry_named(name: str) -> Entry:

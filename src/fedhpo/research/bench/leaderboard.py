@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from fedhpo.research.bench.estimates import Estimate
@@ -71,6 +73,47 @@ def _against(
         told,
         f"{ratio:.2f}",
     ]
+
+
+def against_best(results: Results, kinds: Mapping[str, str]) -> Ranking:
+    """The reference beside the best method of others under each setting, the best being chosen in hindsight.
+
+    `kinds` are those of the entries. First among methods as they are known, then with remedies, then with
+    what was learned on other data too.
+    """
+    rows, data = [], []
+    for setting, (words, among) in product(results.settings, _RIVALS.items()):
+        rivals = [name for name in results.methods if kinds[name] in among and name != results.reference]
+        rivals = [name for name in rivals if "robust" not in name and results.played(name, [setting])]
+        if not rivals or not results.played(results.reference, [setting]):
+            continue
+        found = {name: results.log_ratio(name, [setting]) for name in rivals}
+        best = max(rivals, key=lambda name: found[name].mean)
+        ratio, bound = math.exp(found[best].mean), math.exp(found[best].interval(level=0.9)[1])
+        each = {table: math.exp(results.log_ratio(best, [setting], [table]).mean) for table in results.tables}
+        rows.append(
+            [setting, words, best, f"{ratio:.2f}", f"{bound:.2f}", *(f"{r:.2f}" for r in each.values())]
+        )
+        data.append(
+            {
+                "setting": setting,
+                "rivals": words,
+                "best": best,
+                "ratio": ratio,
+                "bound": bound,
+                "tables": each,
+            }
+        )
+    columns = ["setting", "rivals", "the best of them", "ratio", "below, with 95%", *results.tables]
+    title = f"Regret of {results.reference} over that of the best other method"
+    return Ranking(title, columns, rows, data)
+
+
+_RIVALS = {
+    "known methods": ("known",),
+    "and plain remedies": ("known", "remedy"),
+    "and learned on other data": ("known", "remedy", "learned"),
+}
 
 
 def costs(results: Results, settings: Sequence[str]) -> Ranking:

@@ -65,6 +65,7 @@ def _full() -> tuple[Setting, ...]:
 
 
 SUITES: Mapping[str, Suite] = {
+    "standard": Suite((Setting(), Setting(3), Setting(1), Setting(1, 100.0), Setting(0.1, 10.0)), 100, 20),
     "quick": Suite(
         (Setting(), Setting(1), Setting(1, 100.0), Setting(0.1, 10.0), Setting(0.1, bias=3.0)), 20, 20
     ),
