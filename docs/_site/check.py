@@ -47,11 +47,13 @@ def problems(site: Path) -> tuple[list[str], dict[str, int]]:
             continue
         for link in page.links:
             counts["links"] += 1
-            if (why := _dead(link, path, pages)) is not None:
+            if (why := _dead(link, path, pages, site.resolve())) is not None:
                 wrong.append(f"{where}: {link}: {why}")
         for load in page.loads:
             counts["loads"] += 1
-            if urlsplit(load).netloc or (not load.startswith("data:") and _dead(load, path, pages)):
+            if urlsplit(load).netloc or (
+                not load.startswith("data:") and _dead(load, path, pages, site.resolve())
+            ):
                 wrong.append(f"{where}: loads {load}")
     for sheet in site.rglob("*.css"):
         for url in re.findall(r"url\(\s*[\"']?(https?:)?//[^)]*", sheet.read_text(encoding="utf-8")):
@@ -59,14 +61,14 @@ def problems(site: Path) -> tuple[list[str], dict[str, int]]:
     return wrong, counts
 
 
-def _dead(link: str, path: Path, pages: dict[Path, Page]) -> str | None:
+def _dead(link: str, path: Path, pages: dict[Path, Page], site: Path) -> str | None:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return None
     there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
     if there.is_dir():
         there = there / "index.html"
-    if not there.exists():
+    if not there.exists() or not there.is_relative_to(site):
         return "no such file"
     anchor = unquote(parts.fragment)
     if anchor and anchor != "__top" and there in pages and anchor not in pages[there].anchors:

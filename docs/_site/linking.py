@@ -54,5 +54,18 @@ def staged(text: str, place: Path, source: Path, found: Callable[[Path], Path]) 
             lines.append("")
         if is_text and line == "<details>":
             line = '<details markdown="1">'
-        lines.append(LINK.sub(moved, line) if is_text else line)
-    return "\n".join(lines) + "\n"
+        lines.append(line)
+    return "".join(_outside_code("\n".join(lines) + "\n", lambda part: LINK.sub(moved, part)))
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> Iterator[str]:
+    """The text with its parts outside of code changed; a link may go over the end of a line."""
+    part = ""
+    for line, is_text in lines_of(text):
+        if is_text:
+            part += line + "\n"
+            continue
+        yield change(part)
+        yield line + "\n"
+        part = ""
+    yield change(part)
