@@ -1,4 +1,4 @@
-# Two commands do everything, set-up included: `make demo` and `make test`.
+# Three commands do everything, set-up included: `make demo`, `make test` and `make docs`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,6 +25,14 @@ test-flower: $(VENV)/.installed
 # Each tracker's own package with a local store, in an environment of its own: their pins conflict with ours.
 test-trackers: $(VENV)/.installed
 	$(BIN)/python tests/trackers/in_own_environments.py
+
+# The documentation site, in build/site: notebooks executed, links checked, any warning an error.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/_site/build.py
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/pip install --progress-bar on -c constraints.txt -e ".[docs]"
+	touch $@
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

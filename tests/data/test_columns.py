@@ -85,7 +85,7 @@ def test_a_new_row_is_encoded_as_the_training_rows_were(files):
     np.testing.assert_array_equal(encoding.encode(row), np.float32([[50, 0, 1, 0, 24]]))
     with pytest.warns(UserWarning, match=r"'sex' of the rows: 'x' is not one of \('f', 'm', 'other'\)"):
         np.testing.assert_array_equal(encoding.encode(row | {"sex": "x"})[0, 1:4], 0)
-    with pytest.raises(InputError, match="the rows lacks the column 'age'"):
+    with pytest.raises(InputError, match="the rows: the column 'age' is missing"):
         encoding.encode({"bmi": 1, "sex": "f"})
     with pytest.raises(InputError, match="'age' of the rows must hold numbers, found 'old'"):
         encoding.encode(row | {"age": "old"})

@@ -66,3 +66,10 @@ def test_what_has_no_distance_has_none() -> None:
     assert distances(one_class_each(3, np.int64), [0, 1]) is None  # tokens
     numbers = from_clients([(np.zeros((20, 2), np.float32), np.linspace(0, 1, 20))] * 2)
     assert distances(numbers, [0, 1]) is None
+
+
+def test_a_missing_number_counts_as_the_mean_of_its_feature():
+    labels = np.zeros(2, dtype=int)
+    whole = [(np.array([[0.0], [2.0]]), labels), (np.array([[1.0], [1.0]]), labels)]
+    holes = [(np.array([[0.0], [2.0]]), labels), (np.array([[1.0], [np.nan]]), labels)]
+    assert wasserstein(holes) == wasserstein(whole)

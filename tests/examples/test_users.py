@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-USERS = Path(__file__).parents[2] / "examples" / "users"
-SCRIPTS = sorted(path for path in USERS.glob("*.py") if not path.name.startswith("_"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+USERS = EXAMPLES / "users"
+SCRIPTS = sorted(USERS.glob("*.py"))
 #: What each says at its end.
 SAID = {
     "newcomer": "trials",
@@ -16,7 +17,7 @@ SAID = {
     "flower_engineer": "num-server-rounds = 5",
     "data_scientist": "['ill']",
 }
-written = runpy.run_path(str(USERS / "_notebooks.py"))["written"]
+notebooks = runpy.run_path(str(EXAMPLES / "_notebooks.py"))
 
 
 @pytest.fixture
@@ -38,10 +39,10 @@ def test_the_script_runs_and_is_short(script, elsewhere, capsys):
     assert SAID[script.stem] in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", notebooks["scripts"](), ids=lambda path: path.stem)
 def test_the_notebook_is_that_of_the_script(script):
     made = script.with_suffix(".ipynb").read_text()
-    assert made == written(script), "run: python examples/users/_notebooks.py"
+    assert made == notebooks["written"](script), "run: python examples/_notebooks.py"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

@@ -301,3 +301,17 @@ def test_a_run_that_has_not_begun_is_listed(tmp_path):
     found = client(tmp_path).get("/api/runs").json()["runs"]
     assert found[0]["name"] == "a"
     assert found[0]["status"] == "damaged"  # it is no study that fedhpo tunes
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(folder):
+    page = client(folder)
+    first = page.get("/static/plotly.js", headers={"accept-encoding": "gzip"})
+    assert first.headers["content-encoding"] == "gzip"
+    assert int(first.headers["content-length"]) < 600_000 < len(first.content)
+    assert len(page.get("/static/plotly.js", headers={"accept-encoding": "identity"}).content) == len(
+        first.content
+    )
+    again = page.get("/static/plotly.js", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert page.get("/static/app.js").headers["etag"] != first.headers["etag"]
+    assert page.get("/static/absent.js").status_code == 404

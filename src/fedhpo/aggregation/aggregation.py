@@ -81,6 +81,19 @@ class Aggregation:
             raise InputError(f"weight_cap must be at least 1 (the median size), not {self.weight_cap!r}")
 
     @property
+    def sums(self) -> bool:
+        """Whether the weighted sum of updates, each clipped on its own, says all that the rule needs.
+
+        >>> Aggregation().sums, Aggregation(clip_norm=1.0).sums, Aggregation(rule="median").sums
+        (True, True, False)
+        """
+        return self.rule == "mean"
+
+    def weight(self, size: int) -> float:
+        """What the update of a client of so many rows counts."""
+        return float(size) if self.weighting == "size" else 1.0
+
+    @property
     def by_size(self) -> bool:
         """Whether a client's number of rows matters.
 
@@ -139,7 +152,7 @@ class Aggregate:
     def add(self, update: Vector, size: int, member: int = 0) -> None:
         """Add the update of a member of the cohort; the array is not kept."""
         how = self._how
-        weight = float(size) if how.weighting == "size" else 1.0
+        weight = how.weight(size)
         clips = how.clip_norm is not None and how.rule != "centred_clipping"
         scale = clip_scale(update, how.clip_norm) if clips and how.clip_norm is not None else 1.0
         if how.rule == "mean":
@@ -148,6 +161,10 @@ class Aggregate:
             self._kept.append(np.float32(scale) * update)
             self._weights.append(weight)
             self._members.append(member)
+
+    def add_sum(self, total: Vector, weight: float) -> None:
+        """Add a sum that somebody else took, as `Aggregation.sums` allows."""
+        self._streamed.add_sum(total, weight)
 
     def mean(self) -> Vector:
         """The updates put together."""

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from fedhpo.cli import OK
 from fedhpo.core.errors import InputError
@@ -13,10 +14,11 @@ from fedhpo.core.errors import InputError
 
 def run(options: argparse.Namespace) -> int:
     """Run what has not been run yet, print tables and verdicts, and say where the pages are."""
-    from fedhpo.pages.numbers import finite
     from fedhpo.reproduce import reproduction
 
     module = reproduction(options.name)
+    if options.page:
+        return _said(module.page(options.scale, Path(options.output)), options)
     only = [part for parts in options.only or () for part in parts.split(",")]
     only += [f"table{number}" for numbers in options.table or () for number in numbers.split(",")]
     found = module.run(
@@ -29,6 +31,12 @@ def run(options: argparse.Namespace) -> int:
         **_tables(options),
         **_kept(options),
     )
+    return _said(found, options)
+
+
+def _said(found: dict[str, Any], options: argparse.Namespace) -> int:
+    from fedhpo.pages.numbers import finite
+
     if options.json:
         print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
         return OK

@@ -62,10 +62,14 @@ def from_csv(
     split
         `InsideClients()` unless given, as an object or as in a study file.
 
+    Notes
+    -----
     Missing values are empty cells, `NA`, `NaN`, `null`, `None` or `?`. Learners that take missing numbers
     (HGB, XGBoost) get them; for others they are the mean over all parties' training rows. In a simulation
     the texts of a column, and its mean, are computed from all parties.
 
+    Examples
+    --------
     >>> import tempfile, pathlib
     >>> place = pathlib.Path(tempfile.mkdtemp())
     >>> north, south = place / "north.csv", place / "south.csv"

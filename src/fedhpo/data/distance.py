@@ -22,7 +22,8 @@ def wasserstein(clients: Sequence[tuple[Array, Array]], *, seed: int = 0, rows: 
     """1-Wasserstein `distances` between clients' rows (features, labels), and what `chance` alone gives.
 
     The distance of two rows is the Euclidean one over the features, each scaled to [0, 1] over the rows of
-    all clients, divided by the root of their number; plus 1 if the labels differ. Of each client equally many
+    all clients, divided by the root of their number; plus 1 if the labels differ. A missing number counts as
+    the mean of its feature. Of each client equally many
     rows are drawn, `rows` at most, and matched at the least cost, which is exact for these rows. Two samples
     of one distribution are never 0 apart: `chance` is the mean distance of clients of the same size whose
     rows were dealt by chance, and only what exceeds it tells of heterogeneity.
@@ -41,6 +42,7 @@ def wasserstein(clients: Sequence[tuple[Array, Array]], *, seed: int = 0, rows: 
     if not drawn:
         raise InputError("distances are between clients with rows, found one without")
     features = np.vstack([np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x, _ in clients])
+    features = _filled(features)
     labels = np.concatenate([y for _, y in clients])
     low, high = features.min(axis=0), features.max(axis=0)
     features = (features - low) / np.where(high > low, high - low, 1.0) / math.sqrt(features.shape[1])
@@ -64,6 +66,15 @@ def wasserstein(clients: Sequence[tuple[Array, Array]], *, seed: int = 0, rows: 
         dealt = rng.permutation(pool)
         chance.append(distance(dealt[:drawn], dealt[drawn : 2 * drawn]))
     return {"distances": np.round(distances, 6).tolist(), "chance": float(np.mean(chance))}
+
+
+def _filled(features: Array) -> Array:
+    """Features with the mean of their column where a number is missing; 0 where all of it is."""
+    missing = np.isnan(features)
+    if not missing.any():
+        return features
+    counts = np.maximum((~missing).sum(axis=0), 1)
+    return np.where(missing, np.nansum(features, axis=0) / counts, features)
 
 
 def distances(data: FederatedData, clients: Sequence[int] | Integers, seed: int = 0) -> dict[str, Any] | None:

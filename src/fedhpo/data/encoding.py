@@ -97,7 +97,7 @@ class Encoding:
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise InputError(
-                f"{frame.name} lacks the column {missing[0]!r}; needed: "
+                f"{frame.name}: the column {missing[0]!r} is missing; needed: "
                 f"{', '.join(column.name for column in self.columns)}"
             )
         parts = [self._encode(column, frame, strict) for column in self.columns]

@@ -109,6 +109,8 @@ class LearnerFederation(Federation):
     workers
         Processes that search and train, one per core by default; 0 for none. Results do not depend on it.
 
+    Examples
+    --------
     >>> import fedhpo as fh
     >>> data = fh.load("digits", clients=3, partition={"kind": "iid"})
     >>> federation = LearnerFederation(data, "sklearn.naive_bayes:GaussianNB", workers=0)

@@ -22,7 +22,14 @@ function dressed(value) {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, dressed(inner)]));
 }
 
-function drawFigure(place, figure) {
+// A page may ask for its figures before plotly is there.
+const plotly = new Promise((done) => {
+  if (window.Plotly) done();
+  else document.getElementById("plotly")?.addEventListener("load", done);
+});
+
+async function drawFigure(place, figure) {
+  if (!window.Plotly) await plotly;
   const { data, layout } = isDark() ? dressed(figure) : figure;
   const narrow = place.clientWidth < 420 ? { margin: { ...layout.margin, l: 44, r: 6 } } : {};
   const options = { displaylogo: false, responsive: true, displayModeBar: false };

@@ -1,7 +1,7 @@
 """Reproductions: one module per paper, its experiments run again and its claims judged.
 
-Each module has `SCALES` (by name), `PARTS`, and `run`, which goes on where it was stopped and returns
-what it found.
+Each module has `SCALES` (by name), `PARTS`, `run`, which goes on where it was stopped and returns
+what it found, and `page`, which writes the page again from the data that `run` kept.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ class Asker:
     purpose
         Names the random stream, for many askers under one seed.
 
+    Examples
+    --------
     >>> import fedhpo as fh
     >>> space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True), "momentum": fh.Float(0.0, 0.9)})
     >>> asker = fh.Asker(space, fh.samplers.TPE(), seed=0, limit=40)

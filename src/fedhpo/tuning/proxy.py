@@ -52,6 +52,8 @@ class ProxySearch(Method):
     callbacks
         As in `fedhpo.tune`, for the search on the proxy federation.
 
+    Notes
+    -----
     The run of that search lies in the directory `proxy` of the run. Trial 0, the user's own config, is not
     trained, unless `baseline` asks for it.
     """

@@ -6,11 +6,14 @@ It reads. Only with a token, which `--control` gives, may a page ask to stop or 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 import json
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -108,16 +111,16 @@ class Pages:
 
     async def index(self, request: Request) -> Response:
         """The one page, which its modules fill."""
-        return _file("fedhpo.ui.static", "index.html")
+        return _file(request, "fedhpo.ui.static", "index.html")
 
     async def static(self, request: Request) -> Response:
         """Programs and styles that fedhpo brings along."""
         name = request.path_params["name"]
         if name in _SHARED:
-            return _file(*_SHARED[name])
+            return _file(request, *_SHARED[name])
         if not re.fullmatch(r"[a-z]+\.(js|css|svg)", name):
             raise HTTPException(404)
-        return _file("fedhpo.ui.static", name)
+        return _file(request, "fedhpo.ui.static", name)
 
     async def listed(self, request: Request) -> Response:
         """All runs, a line each."""
@@ -236,11 +239,27 @@ def _have(request: Request) -> list[str]:
     return str(request.query_params.get("have", "")).split(",")
 
 
-def _file(package: str, name: str) -> Response:
-    place = files(package) / name
-    if not place.is_file():
-        raise HTTPException(404)
-    return Response(place.read_bytes(), media_type=_KINDS[name.rpartition(".")[2]])
+def _file(request: Request, package: str, name: str) -> Response:
+    """A file that fedhpo brings along; not sent again to a browser that has it."""
+    try:
+        plain, packed, tag = _content(package, name)
+    except FileNotFoundError:
+        raise HTTPException(404) from None
+    headers = {"ETag": tag, "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    kind = _KINDS[name.rpartition(".")[2]]
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=kind)
+    return Response(plain, headers=headers, media_type=kind)
+
+
+@cache
+def _content(package: str, name: str) -> tuple[bytes, bytes, str]:
+    """A file, the same compressed, and a tag of its content: made once, as plotly is large."""
+    content = (files(package) / name).read_bytes()
+    tag = hashlib.blake2b(content, digest_size=12).hexdigest()
+    return content, gzip.compress(content, 6, mtime=0), f'"{tag}"'
 
 
 def _json(value: Any, status: int = 200) -> Response:

@@ -90,7 +90,8 @@ class Watched:
         with self._lock:
             if self._parts[0] is not look.view:
                 self._parts = look.view, {one: _made(one, look.view) for one in SECTIONS if one not in _SLOW}
-                self._make_slow(look.view)
+                if look.share >= 1:  # not while the first plot waits
+                    self._make_slow(look.view)
             known = {**self._parts[1], **{one: part for one, (_, part) in self._slow.items()}}
             found = [part for one in SECTIONS for part in listed(known.get(one))]
             return found, bool(self._making)

@@ -49,7 +49,7 @@ def by_rule(few, many, gamma=0.0):
     ("few", "many", "verdict"),
     [
         ((0.6, 0.5, 0.5), (0.5, 0.5, 0.6), "holds"),  # the paper's own: constant, then aggressive
-        ((0.6, 0.5, 0.4), (0.6, 0.5, 0.4), "does not"),
+        ((0.6, 0.5, 0.4), (0.6, 0.5, 0.4), "does not hold"),
         ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), "undecided"),
     ],
 )
@@ -61,7 +61,7 @@ def test_step_rules(few, many, verdict):
     ("best", "verdict"),
     [
         ({"constant": 0.5, "adaptive": 0.0, "aggressive": 1.0}, "holds"),
-        ({"constant": 0.5, "adaptive": 0.5, "aggressive": 0.5}, "does not"),
+        ({"constant": 0.5, "adaptive": 0.5, "aggressive": 0.5}, "does not hold"),
         ({}, "undecided"),
     ],
 )
@@ -103,7 +103,8 @@ def test_ranking_claims_of_the_paper_hold_for_its_own_figures():
     assert [verdict.verdict for verdict in found] == ["holds"] * 4
     high = by_rule((0.6, 0.6, 0.6), (0.6, 0.6, 0.6))
     found = rankings(rows(high, kendall=high, spearman=high, used_kendall=high, average_precision=high))
-    assert [verdict.verdict for verdict in found] == ["does not", "undecided", "does not", "does not"]
+    failed = "does not hold"
+    assert [verdict.verdict for verdict in found] == [failed, "undecided", failed, failed]
 
 
 def test_auto_is_judged_against_the_best_plain_setting_of_each_metric():
@@ -118,8 +119,8 @@ def test_verdicts_need_two_standard_errors():
     assert above(Mean.of([0.1, 0.2, 0.3]), 0.0) == "holds"
     assert above(Mean.of([-0.1, 0.2, 0.3]), 0.0) == "undecided"
     assert above(Mean.of([0.5]), 0.0) == "undecided"
-    assert any_of(["does not", "holds"]) == "holds"
-    assert any_of(["does not", "undecided"]) == "undecided"
+    assert any_of(["does not hold", "holds"]) == "holds"
+    assert any_of(["does not hold", "undecided"]) == "undecided"
     assert all_of([]) == "undecided"
 
 

@@ -71,7 +71,7 @@ def row(set, wrapper, tuning, seed, accuracy, **more):
 
 @pytest.mark.parametrize(
     ("gains", "verdict"),
-    [((2.0, 2.1, 1.9), "holds"), ((-2.0, -2.1, -1.9), "does not"), ((-2.0, 2.0, 0.5), "undecided")],
+    [((2.0, 2.1, 1.9), "holds"), ((-2.0, -2.1, -1.9), "does not hold"), ((-2.0, 2.0, 0.5), "undecided")],
 )
 def test_verdicts_go_by_paired_differences(gains, verdict):
     """Seeds differ by 20 points, but FedPop's gain is much the same in each."""

@@ -114,7 +114,7 @@ def test_verdicts_on_table_1():
     assert verdicts({"table1": rows}) == ["holds"] * 5
     worse = trained("table1", {**WAYS, "fedtune": 69}, set="cifar10")
     other = [row for row in rows if row["set"] != "cifar10"]
-    assert verdicts({"table1": [*other, *worse]}) == ["does not"] * 4 + ["holds"]
+    assert verdicts({"table1": [*other, *worse]}) == ["does not hold"] * 4 + ["holds"]
     alone = [row for row in rows if row["seed"] == 0]
     assert verdicts({"table1": alone}) == ["undecided"] * 5
     assert gap(rows, "fedtune", "global", set="femnist").value == pytest.approx(4.99)
@@ -128,7 +128,7 @@ def test_verdicts_on_rates():
     ]
     assert verdicts({"table2": rows}) == ["holds", "holds"]
     flat = [{**row, "lr": 0.1 - row["index"] / 100 - row["batch"] / 1000} for row in rows]
-    assert verdicts({"table2": flat}) == ["does not", "does not"]
+    assert verdicts({"table2": flat}) == ["does not hold", "does not hold"]
     lost = [{"index": i, "seed": s, "lost": 15.0 + s} for i in (0.2, 0.4) for s in range(3)]
     assert verdicts({"figure2": lost}) == ["holds"]
 
@@ -145,7 +145,7 @@ def test_verdicts_on_steps():
 
     assert medians(steps(8, 30), "femnist", "gp") == {0: 9, 1: 10, 2: 11}
     assert verdicts({"figure5": steps(8, 30)}) == ["holds"] * 3
-    assert verdicts({"figure5": steps(60, 30)}) == ["does not", "does not", "holds"]
+    assert verdicts({"figure5": steps(60, 30)}) == ["does not hold", "does not hold", "holds"]
 
 
 def test_verdicts_on_the_other_figures():
@@ -155,7 +155,7 @@ def test_verdicts_on_the_other_figures():
         *trained("f7", WAYS, case="natural"),
         *trained("f7", {"global": 70, "fedtune": 60}, case="fedadagrad"),
     ]
-    assert verdicts({"figure7": cases}) == ["holds", "does not"]
+    assert verdicts({"figure7": cases}) == ["holds", "does not hold"]
     cells = [{"cells": n, "seed": s, "accuracy": 70 + n + s / 10} for n in (1, 2, 6) for s in range(3)]
     assert verdicts({"figure8": cells}) == ["holds"]
 

@@ -28,7 +28,7 @@ from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
 from fedhpo.reproduce.fedex_critique.settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
-from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each
+from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 from fedhpo.research.ground_truth import train_alone
 from fedhpo.space import Float, Space
 
@@ -158,6 +158,18 @@ def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
 
     data = cut(load(scale.data, clients=clients * scale.cut), clients)
     return simulate(scale.model, data, workers=workers)
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
+    from fedhpo.reproduce.fedex_critique.page import write
+
+    found = kept("fedex-critique", scale, SCALES, out)
+    # JSON has no word for a round that never came.
+    rows = [
+        {**row, "collapse": math.inf if row["collapse"] is None else row["collapse"]} for row in found["rows"]
+    ]
+    return write({**found, "rows": rows}, SCALES[scale], out)
 
 
 def run(

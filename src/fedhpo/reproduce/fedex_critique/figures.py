@@ -17,7 +17,7 @@ from fedhpo.reproduce.shared.verdicts import Verdict
 Found = dict[str, Any]
 
 
-def html(found: Found, main: Rows, verdicts: Sequence[Verdict]) -> str:
+def html(found: Found, main: Rows, verdicts: Sequence[Verdict], page: str = "") -> str:
     """Figures 1 to 5 and the remedies, each in a section."""
     rules, few, parts = [plain(rule, 0.0) for rule in RULES], main.clients[0], []
     if main.has(rules[0]):
@@ -34,7 +34,7 @@ def html(found: Found, main: Rows, verdicts: Sequence[Verdict]) -> str:
         parts.append(Section("Figure 5: ranking", _rankings(found, main, rules)))
     if main.has("auto"):
         parts.append(Section("Remedies", _rankings(found, main, list(REMEDIES))))
-    return static("FedEx and its critique", found["setup"], verdicts, parts)
+    return static("FedEx and its critique", found["setup"], verdicts, parts, page)
 
 
 def _accuracies(rows: Rows, series: dict[str, dict[str, str]], clients: int) -> str:

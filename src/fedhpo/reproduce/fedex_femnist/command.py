@@ -19,7 +19,7 @@ from typing import Any
 
 from fedhpo.core.errors import FedhpoError
 from fedhpo.reproduce.shared.pages import publish
-from fedhpo.reproduce.shared.runs import check_asked, each, finished
+from fedhpo.reproduce.shared.runs import check_asked, each, finished, kept
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.run import open_read
 from fedhpo.search.events import TuningError
@@ -97,6 +97,12 @@ rounds = {rounds}
 total = {total}
 cohort = {scale.cohort}
 """
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Write the page of what is kept in `out` anew; nothing is run."""
+    found = kept("fedex-femnist", scale, SCALES, out)
+    return publish("fedex-femnist", found, _text(found, SCALES[scale]), out)
 
 
 def run(
@@ -193,10 +199,15 @@ def _text(found: Mapping[str, Any], scale: Scale) -> str:
     parts = [
         f"# Successive halving over FedEx on {scale.data}",
         "Khodak et al. (2021), Federated hyperparameter tuning: challenges, baselines, and connections to "
-        f"weight-sharing. Made by `fedhpo reproduce fedex-femnist --scale {found['scale']}`.",
-        f"{scale.model}, {scale.trials} trials of {scale.arms} arms, {scale.cohort} clients a round, one "
-        "seed. FedPop's Table 2 has, for the larger CNN and five seeds, 82.76 ± 0.54% (successive halving "
-        "over FedEx, by writer).",
+        "weight-sharing. FedEx tunes the clients' hyperparameters while a model trains; successive halving "
+        "around it tunes the server's. The paper reports it ahead of plain halving on several benchmarks.",
+        "Here one search of that kind was run on one set, to see that it works at its published size and "
+        "that a run which is killed ends the same. With one seed nothing is said about FedEx's worth.",
+        "## How it was run",
+        f"Made by `fedhpo reproduce fedex-femnist --scale {found['scale']}`: {scale.model}, "
+        f"{scale.trials} trials of {scale.arms} arms, {scale.cohort} clients a round, one seed. FedPop's "
+        "Table 2 has, for the larger CNN and five seeds, 82.76 ± 0.54% (successive halving over FedEx, "
+        "by writer).",
         markdown(
             ["run", "rounds", "trials", "best trial", "its rounds", "validation", "test", "largest weight"],
             [

@@ -24,7 +24,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
-from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each
+from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
@@ -120,6 +120,24 @@ def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -
     return simulate(setting.model, data, server=optimiser, workers=workers)
 
 
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
+    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done
+    from fedhpo.reproduce.fedpop.many_page import differences, facts
+    from fedhpo.reproduce.fedpop.many_page import page as many
+    from fedhpo.reproduce.fedpop.page import write
+    from fedhpo.reproduce.shared.pages import publish
+    from fedhpo.research.statistics import Plan
+
+    found = kept("fedpop", scale, SCALES, out)
+    if scale != "default":
+        return write(found, out)
+    plan, done = Plan.load(PLAN), [Done(**row) for row in found["rows"]]
+    return publish(
+        "fedpop", facts(plan, SETS, done), many(plan, SETS, done), out, None, differences(plan, done)
+    )
+
+
 def run(
     scale: str = "default",
     *,
@@ -161,7 +179,7 @@ def _many(
 ) -> dict[str, Any]:
     """Small models and many seeds."""
     from fedhpo.reproduce.fedpop.many import PLAN, SETS, run_all
-    from fedhpo.reproduce.fedpop.many_page import facts, page
+    from fedhpo.reproduce.fedpop.many_page import differences, facts, page
     from fedhpo.reproduce.shared.pages import publish
     from fedhpo.research.statistics import Plan
 
@@ -169,7 +187,9 @@ def _many(
         raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
     plan = Plan.load(PLAN)
     done = run_all(plan, SETS, runs / "default.journal", say)
-    return publish("fedpop", facts(plan, SETS, done), page(plan, SETS, done), out)
+    return publish(
+        "fedpop", facts(plan, SETS, done), page(plan, SETS, done), out, None, differences(plan, done)
+    )
 
 
 def _tune(cell: Cell, setting: Setting, folder: Path, federation: Federation) -> Mapping[str, Any]:

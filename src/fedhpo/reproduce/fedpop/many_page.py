@@ -11,12 +11,23 @@ import numpy as np
 from fedhpo.reproduce.fedpop.many import Done
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.tables import markdown
+from fedhpo.reproduce.shared.verdicts import Verdict
 from fedhpo.research.statistics import Judged, Paired, Plan, Planned
 
 #: Ends so many points below the baseline are collapses.
 DEPTH = 10.0
 _BASELINES = ("sha", "sha-3")
 
+_DID = (
+    "Chen et al. (2025), FedPop: federated population-based hyperparameter tuning. A population of models "
+    "trains side by side; the worst become changed copies of the best, and inside each model the clients "
+    "of a round try values of their own. The paper reports it ahead of FedEx and of plain halving on all "
+    "its benchmarks."
+)
+_RAN = (
+    "Here small models are trained over many seeds, so that differences can be told from chance, and "
+    "besides the paper's method `FedPop.auto()` and the authors' own code's way are compared."
+)
 _HOW = (
     "What is compared, over how many seeds and within which margin stood in a file before the first run "
     "(`src/fedhpo/reproduce/fedpop/plan.toml`); settings were chosen on other federations and seeds. A run "
@@ -58,10 +69,13 @@ def page(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> str:
     most = sum(len(plan.seeds(method, set)) for method in plan.methods for set in plan.sets)
     parts = [
         "# FedPop (Chen et al., 2025), small models and many seeds",
-        f"`fedhpo reproduce fedpop`, {len(done)} of {most} planned runs. {_HOW} Endpoint: {plan.endpoint}.",
-        markdown(["set", "run here"], [[name, sets[name].words] for name in plan.sets]),
+        _DID,
+        f"{_RAN} {len(done)} of {most} planned runs are done. {_came(judged)}",
         "## Verdicts",
         _verdicts(plan, judged),
+        "## How it was run",
+        f"Made by `fedhpo reproduce fedpop`. {_HOW} Endpoint: {plan.endpoint}.",
+        markdown(["set", "run here"], [[name, sets[name].words] for name in plan.sets]),
         "## By set",
         _by_set(plan, table),
         "## Accuracy, collapses, lineages",
@@ -97,6 +111,13 @@ def _verdicts(plan: Plan, judged: Mapping[str, Judged]) -> str:
         markdown(columns, rows)
         + f"\n\nA collapse ends more than {DEPTH:g} points below; with its exact interval."
     )
+
+
+def _came(judged: Mapping[str, Judged]) -> str:
+    """How many claims have which verdict."""
+    words = [one.verdict for one in judged.values()]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    return f"The verdicts on {len(words)} claims: {counts}."
 
 
 def _margin(claim: Planned) -> str:
@@ -135,6 +156,18 @@ def _methods(plan: Plan, table: Table) -> str:
 
 def _spread(values: list[float]) -> str:
     return f"{np.mean(values):.2f} ({np.median(values):.2f})" if values else "–"
+
+
+def differences(plan: Plan, done: Sequence[Done]) -> list[Verdict]:
+    """Each claim with its mean difference on every set that has pairs, and its standard error."""
+    table, judged, found = Table(done), plan.judge(Table(done).values), []
+    for claim in plan.claims:
+        gaps = {set: table.gaps(claim.first, claim.second, [set]) for set in plan.sets}
+        here = "; ".join(
+            f"{set} {one.mean:+.2f} ± {one.error:.2f}" for set, one in gaps.items() if one.count > 1
+        )
+        found.append(Verdict(claim.name, "", here, judged[claim.name].verdict))
+    return found
 
 
 def facts(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> dict[str, Any]:

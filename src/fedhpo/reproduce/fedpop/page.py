@@ -13,10 +13,22 @@ from fedhpo.reproduce.fedpop.claims import Rows, judge
 from fedhpo.reproduce.fedpop.paper import TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from fedhpo.reproduce.fedpop.sets import JUDGED, OPTIMISERS
 from fedhpo.reproduce.shared import verdicts as _verdicts
-from fedhpo.reproduce.shared.pages import publish, side_by_side, static
+from fedhpo.reproduce.shared.pages import VERDICTS, publish, side_by_side, static
+from fedhpo.reproduce.shared.papers import Paper
 from fedhpo.reproduce.shared.tables import markdown
 
 _TUNINGS = ("none", "fedex", "fedpop")
+PAPER = Paper(
+    "FedPop",
+    "Chen et al. (2025), FedPop: federated population-based hyperparameter tuning",
+    "FedPop tunes the hyperparameters of clients and server while models train. A population of models "
+    "trains side by side; the worst become changed copies of the best, and inside each model the clients "
+    "of a round try values of their own. The paper compares it with FedEx and with no tuning on the way, "
+    "under random search and under successive halving, on seven benchmarks, and reports it ahead on all "
+    "of them.",
+    "Here smaller models and budgets were run over a few paired seeds: differences are to be read within "
+    "this page, and cannot tell a lead of a point or two.",
+)
 _CHOSEN_LATER = (
     "Chosen after results had been seen: a first default scale (24 rows a client on CIFAR-10 and FEMNIST, "
     "60 rounds on Shakespeare) was run on CIFAR-10, FEMNIST and a part of Shakespeare, and given up. There, "
@@ -33,29 +45,29 @@ def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     rows = Rows(found["rows"])
     verdicts = judge(rows)
     page = text(found, rows, verdicts)
-    figures = html(found, rows, verdicts)
+    figures = html(found, rows, verdicts, page)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
-    return publish("fedpop", found, page, out, figures)
+    return publish("fedpop", found, page, out, figures, verdicts)
 
 
 def text(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:
     """The page in Markdown."""
-    parts = [
-        "# FedPop",
-        "Chen et al. (2025), FedPop: federated population-based hyperparameter tuning. "
-        f"Made by `fedhpo reproduce fedpop --scale {found['scale']}`.",
-        f"Test accuracy in percent, mean ± standard deviation over {found['seeds']} paired seeds (twice as "
-        "many with FedAdam and FedYogi), of the global and (in brackets) of the fine-tuned model; here / "
-        "paper. In the verdicts ± is one standard error of the paired differences, and a claim holds, or "
-        "does not, by two of them; with so few seeds, a claim for which one case is enough may hold by "
-        "chance. Budgets and models are smaller than the paper's unless the scale is `paper`, so that "
-        "figures are to be compared within a column.",
+    parts = [f"# {PAPER.title}", *PAPER.opening(verdicts)]
+    if verdicts:
+        parts += [VERDICTS, _verdicts.table(verdicts)]
+    parts += [
+        "## How it was run",
+        f"Made by `fedhpo reproduce fedpop --scale {found['scale']}`. Test accuracy in percent, mean ± "
+        f"standard deviation over {found['seeds']} paired seeds (twice as many with FedAdam and FedYogi), "
+        "of the global and (in brackets) of the fine-tuned model; here / paper. In the verdicts ± is one "
+        "standard error of the paired differences, and a claim holds, or does not, by two of them; with "
+        "so few seeds, a claim for which one case is enough may hold by chance. Budgets and models are "
+        "smaller than the paper's unless the scale is `paper`, so that figures are to be compared within "
+        "a column.",
         markdown(["set", "run here"], list(found["sets"].items())),
     ]
     if found["scale"] == "cnn":
         parts.append(_CHOSEN_LATER)
-    if verdicts:
-        parts += ["## Verdicts", _verdicts.table(verdicts)]
     for title, table in (
         ("Table 1: distinct vectors tried", _table_1(rows)),
         ("Table 2: benchmarks", _table_2(rows)),
@@ -172,14 +184,14 @@ def _judged(rows: Rows) -> str:
     return markdown(columns, lines) if lines else ""
 
 
-def html(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict]) -> str:
+def html(found: dict[str, Any], rows: Rows, verdicts: list[_verdicts.Verdict], page: str = "") -> str:
     """Table 2 and Figure 5 as figures."""
     sections = []
     for what, words in (("accuracy", "global model"), ("fine_tuned", "fine-tuned models")):
         panels = [_benchmark(rows, s, what) for s in rows.sets if rows.has(s, "rs", *_TUNINGS)]
         if panels:
             sections.append(Section(f"Table 2: {words}", side_by_side(panels, _TUNINGS)))
-    return static("FedPop", f"scale {found['scale']}", verdicts, [*sections, *_curves(rows)])
+    return static(PAPER.title, f"scale {found['scale']}", verdicts, [*sections, *_curves(rows)], page)
 
 
 def _benchmark(rows: Rows, set: str, what: str) -> str:

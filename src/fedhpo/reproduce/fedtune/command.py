@@ -25,11 +25,19 @@ from fedhpo.reproduce.fedtune.lab import Lab
 from fedhpo.reproduce.fedtune.parts import PARTS
 from fedhpo.reproduce.fedtune.sets import SCALES
 from fedhpo.reproduce.shared.runs import check_asked
+from fedhpo.reproduce.shared.runs import kept as kept_data
 
 __all__ = ["PARTS", "SCALES", "run"]
 
 #: The parts that are made of worlds.
 OF_WORLDS = ("worlds", "cnn")
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
+    from fedhpo.reproduce.fedtune.page import write
+
+    return write(kept_data("fedtune", scale, SCALES, out), out)
 
 
 def run(

@@ -14,28 +14,42 @@ from fedhpo.reproduce.fedtune.claims import Row, judge, medians
 from fedhpo.reproduce.fedtune.paper import TABLE_1, TABLE_2
 from fedhpo.reproduce.fedtune.worlds_page import worlds_table
 from fedhpo.reproduce.shared import verdicts as _verdicts
-from fedhpo.reproduce.shared.pages import publish, side_by_side, static
+from fedhpo.reproduce.shared.pages import VERDICTS, publish, side_by_side, static
+from fedhpo.reproduce.shared.papers import Paper
 from fedhpo.reproduce.shared.tables import Mean, markdown
+
+PAPER = Paper(
+    "FedTune",
+    "Demystifying hyperparameter optimization in federated learning (FedTune), under review at ICLR 2022",
+    "Clients differ in how many rows and classes they hold, and the paper finds that the best learning "
+    "rate differs with that. FedTune simulates clients of every kind on public data at the server, finds "
+    "good hyperparameters for each kind, and gives every client those of its own kind. It reports 4 to 7 "
+    "points over one config for all, and less than a point lost against tuning each client by hand.",
+    "Here smaller models, fewer clients and shorter simulations were run on three sets. What is compared was "
+    "run under the same conditions; the paper's accuracies themselves are of larger models.",
+)
 
 
 def write(found: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Judge, and write fedtune.md, .html and .json if there is an `out`; the verdicts come back."""
     verdicts = judge(found["rows"])
     page = text(found, verdicts)
-    figures = html(found, verdicts)
+    figures = html(found, verdicts, page)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
-    return publish("fedtune", found, page, out, figures)
+    return publish("fedtune", found, page, out, figures, verdicts)
 
 
 def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
     """The page in Markdown."""
-    parts = [
-        "# FedTune",
-        "Demystifying hyperparameter optimization in federated learning (FedTune), under review at ICLR "
-        f"2022. Made by `fedhpo reproduce fedtune --scale {found['scale']}`.",
-        "Models, clients and simulations are smaller than the paper's unless the scale is `paper`, so that "
-        "what is run here is to be compared with itself. A training that diverged is told, and counts at "
-        "chance in differences; means and medians of accuracies are of the others.",
+    parts = [f"# {PAPER.title}", *PAPER.opening(verdicts)]
+    if verdicts:
+        parts += [VERDICTS, _verdicts.table(verdicts)]
+    parts += [
+        "## How it was run",
+        f"Made by `fedhpo reproduce fedtune --scale {found['scale']}`. Models, clients and simulations "
+        "are smaller than the paper's unless the scale is `paper`, so that what is run here is to be "
+        "compared with itself. A training that diverged is told, and counts at chance in differences; "
+        "means and medians of accuracies are of the others.",
     ]
     if found["rows"].get("worlds"):
         parts += [_WORLDS, markdown(["set", "worlds"], list(found["world_sets"].items()))]
@@ -49,8 +63,6 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
             "many in all (at most the whole pool)." + _EARLIER * bool(found.get("earlier")),
             markdown(["set", "run here"], list(found["sets"].items())),
         ]
-    if verdicts:
-        parts += ["## Verdicts", _verdicts.table(verdicts)]
     for part, title, make in _TABLES:
         if found["rows"].get(part):
             parts += [f"## {title}", make(found["rows"][part])]
@@ -195,7 +207,7 @@ _TABLES = (
 )
 
 
-def html(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
+def html(found: dict[str, Any], verdicts: list[_verdicts.Verdict], page: str = "") -> str:
     """Figure 4 (accuracy over rounds) and Figure 5 (points behind the best over steps), a set each."""
     sections = []
     for part, title, key, x, y in (
@@ -210,7 +222,7 @@ def html(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
             panels.append(_svg.lines(name, {k: _line(c) for k, c in own.items() if c}, kinds, x, y))
         if panels:
             sections.append(Section(title, side_by_side(panels, kinds)))
-    return static("FedTune", f"scale {found['scale']}", verdicts, sections)
+    return static(PAPER.title, f"scale {found['scale']}", verdicts, sections, page)
 
 
 def _curve(row: Row) -> dict[int, float]:

@@ -32,7 +32,7 @@ from fedhpo.reproduce.flora.work import (
     read_json,
     trainings_to_match,
 )
-from fedhpo.reproduce.shared.runs import check_asked
+from fedhpo.reproduce.shared.runs import check_asked, kept
 from fedhpo.workers.spawn import cores
 
 PARTS = (
@@ -57,6 +57,34 @@ _SAME = {
     "table4": ("table11",),
 }
 _TABLES = dict(zip(("table7", "table8", "table9"), LEARNERS, strict=True))
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
+    from fedhpo.reproduce.flora.page import write
+
+    found = kept("flora", scale, SCALES, out)
+    return write({**found, "rows": [_restored(row) for row in found["rows"]]}, SCALES[scale], out)
+
+
+def _restored(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the numbers that JSON has no word for.
+
+    Where the default config was beaten, trainings that are not known are more than the search had; else there
+    was nothing to match.
+    """
+
+    def trainings(name: str, value: float | None) -> float:
+        if value is not None:
+            return value
+        return math.inf if row["accuracies"][name] > row["defaults"][0] else math.nan
+
+    restored = dict(row)
+    if "regrets" in row:
+        restored["regrets"] = {k: math.nan if value is None else value for k, value in row["regrets"].items()}
+    if "savings" in row:
+        restored["savings"] = {name: trainings(name, value) for name, value in row["savings"].items()}
+    return restored
 
 
 def run(

@@ -19,7 +19,7 @@ _HIGHEST = 2.0
 _REGRET = "relative regret (2 and more at 2)"
 
 
-def html(found: Mapping[str, Any], names: Sequence[str], verdicts: Sequence[Verdict]) -> str:
+def html(found: Mapping[str, Any], names: Sequence[str], verdicts: Sequence[Verdict], page: str = "") -> str:
     """Figures 2 and 5 to 7 as curves, a set each, and Table 11 by the number of parties."""
     series = [*names, _DEFAULT, _SEARCH]
     sections = []
@@ -37,7 +37,7 @@ def html(found: Mapping[str, Any], names: Sequence[str], verdicts: Sequence[Verd
     panels = _parties(of_parts(found["rows"], "table11"), names, series)
     if panels:
         sections.append(Section("More parties: HGB", side_by_side(panels, series)))
-    return static("FLoRA", f"scale {found['scale']}", verdicts, sections)
+    return static("FLoRA", f"scale {found['scale']}", verdicts, sections, page)
 
 
 def _one_shot(row: Row, names: Sequence[str], series: Sequence[str]) -> str | None:

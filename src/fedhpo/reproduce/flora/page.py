@@ -15,9 +15,21 @@ from fedhpo.reproduce.flora.figures import html
 from fedhpo.reproduce.flora.paper import FEW, MAIN, MNIST, PARTIES, SAVINGS, SENT, TALLY, TREES, TRIED, Four
 from fedhpo.reproduce.flora.settings import LEARNERS, SCALES, Scale
 from fedhpo.reproduce.shared import verdicts as _verdicts
-from fedhpo.reproduce.shared.pages import publish
+from fedhpo.reproduce.shared.pages import VERDICTS, publish
+from fedhpo.reproduce.shared.papers import Paper
 from fedhpo.reproduce.shared.tables import markdown
 
+PAPER = Paper(
+    "FLoRA",
+    "Zhou et al. (2023), Single-shot general hyper-parameter optimization for federated learning",
+    "Every party tunes on its own rows and sends pairs of a config and its loss. The server fits a loss "
+    "surface to them, of one of four kinds, takes the config at its minimum and trains once. The paper "
+    "compares the four on seven sets of tabular data with three kinds of model, and finds that one such "
+    "training is worth many trainings of a search, and that the mean of the parties' own models (APLM) is "
+    "the best surface.",
+    "Here all of its tables were run on the same public sets, with fewer evaluations and rows where they "
+    "take long.",
+)
 _NAMES = ["SGM", "SGM+U", "MPLM", "APLM"]
 _TITLES = {"hgb": "Table 7: HGB", "svm": "Table 8: SVM", "mlp_sklearn": "Table 9: MLP"}
 #: Why the best SVM and MLP of this set are far better on some of its rows than on all.
@@ -33,32 +45,32 @@ def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, An
     """Judge, and write flora.md, .html and .json if there is an `out`; the verdicts come back."""
     verdicts = judge(found["rows"])
     page = text(found, scale, verdicts)
-    figures = html(found, _NAMES, verdicts)
+    figures = html(found, _NAMES, verdicts, page)
     found = {**found, "differs": differences(scale), "verdicts": [verdict.to_dict() for verdict in verdicts]}
-    return publish("flora", found, page, out, figures)
+    return publish("flora", found, page, out, figures, verdicts)
 
 
 def text(found: Mapping[str, Any], scale: Scale, verdicts: list[_verdicts.Verdict]) -> str:
     """The page in Markdown."""
     rows = found["rows"]
     differs = differences(scale)
-    parts = [
-        "# FLoRA",
-        "Zhou et al. (2023), Single-shot general hyper-parameter optimization for federated learning. "
-        f"Made by `fedhpo reproduce flora --scale {found['scale']}`.",
-        "Accuracies are balanced, in percent, cross-validated with all rows in one place (the paper's "
-        "stand-in for federated training) except in Tables 14 and 15. The relative regret is (best - x) / "
-        "(best - default): 0 is as good as the best of a centralised search, 1 as the default config; "
-        "without a gap between these two there is none. Figures are ours / the paper's. There is one deal "
-        "of the rows, here as there, so that a single regret, above all on a set of some hundred rows, says "
-        "little. Claims about means are judged by the differences over the cases: where their mean is less "
-        "than two standard errors (after ±) from 0, they are undecided.",
+    parts = [f"# {PAPER.title}", *PAPER.opening(verdicts)]
+    if verdicts:
+        parts += [VERDICTS, _verdicts.table(verdicts)]
+    parts += [
+        "## How it was run",
+        f"Made by `fedhpo reproduce flora --scale {found['scale']}`. Accuracies are balanced, in percent, "
+        "cross-validated with all rows in one place (the paper's stand-in for federated training) except "
+        "in Tables 14 and 15. The relative regret is (best - x) / (best - default): 0 is as good as the "
+        "best of a centralised search, 1 as the default config; without a gap between these two there is "
+        "none. Figures are ours / the paper's. There is one deal of the rows, here as there, so that a "
+        "single regret, above all on a set of some hundred rows, says little. Claims about means are "
+        "judged by the differences over the cases: where their mean is less than two standard errors "
+        "(after ±) from 0, they are undecided.",
         "Smaller than in the paper:\n\n" + "\n".join(f"- {line}" for line in differs)
         if differs
         else "The setting is the paper's.",
     ]
-    if verdicts:
-        parts += ["## Verdicts", _verdicts.table(verdicts)]
     for title, table in (
         ("Tables 3 and 10: all cases", _aggregate(rows)),
         *((_TITLES[learner], _main(rows, learner)) for learner in LEARNERS),

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.reproduce.shared.runs import check_asked
+from fedhpo.reproduce.shared.runs import check_asked, kept
 from fedhpo.research.tables import CurveTable, load_table, shipped_tables
 
 if TYPE_CHECKING:
@@ -52,6 +52,18 @@ SCALES = {
 #: Parts whose figures observations are judged by.
 _JUDGED = ("subsampling", "heterogeneity", "privacy", "methods", "proxy", "spaces")
 PARTS = (*_JUDGED, "remedies", "rotation", "advise")
+
+
+def page(scale: str, out: Path) -> dict[str, Any]:
+    """Write page and figures of what is kept in `out` anew; nothing is run, and verdicts stay as they are."""
+    from fedhpo.reproduce.noisy_eval.figures import Curves, Dots
+    from fedhpo.reproduce.noisy_eval.page import publish_data
+
+    found = kept("noisy-eval", scale, SCALES, out)
+    figures: list[Curves | Dots] = [
+        Curves.from_dict(plot) if "points" in plot else Dots.from_dict(plot) for plot in found["plots"]
+    ]
+    return publish_data(found, figures, out)
 
 
 def run(

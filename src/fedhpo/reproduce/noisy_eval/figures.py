@@ -10,6 +10,8 @@ import numpy as np
 
 from fedhpo.protocol.federation import Floats
 
+_FIVE = ("low", "low", "median", "high", "high")
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -99,7 +101,23 @@ class Curves(Figure):
             }
             for p in self.points
         ]
-        return {"figure": self.number, "title": self.title, "x": self.x_title, "points": rows}
+        about = {"figure": self.number, "title": self.title, "x": self.x_title, "log": self.log}
+        return {**about, "points": rows}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Curves:
+        """The figure that `to_dict` tells: quartiles are as they were, single searches are gone.
+
+        >>> figure = Curves("3", "Few", "clients", [Point("toy", "RS", 1, np.array([0.1, 0.2, 0.3, 0.6]))])
+        >>> Curves.from_dict(figure.to_dict()).points[0].quartiles == figure.points[0].quartiles
+        True
+        """
+        points = [
+            # The quartiles of these five values are the three that are known.
+            Point(p["table"], p["series"], p["x"], np.array([p[k] for k in _FIVE], dtype=np.float64) / 100)
+            for p in told["points"]
+        ]
+        return cls(told["figure"], told["title"], told["x"], points, told["log"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,4 +142,17 @@ class Dots(Figure):
             }
             for name, dots in self.panels.items()
         }
-        return {"figure": self.number, "title": self.title, "panels": panels}
+        return {"figure": self.number, "title": self.title, "summary": self.summary_title, "panels": panels}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Dots:
+        """The figure that `to_dict` tells."""
+        panels, title = told["panels"], told["summary"]
+        return cls(
+            told["figure"],
+            told["title"],
+            {name: np.array(panel["dots"], dtype=np.float64) for name, panel in panels.items()},
+            {name: (panel["x"], panel["y"]) for name, panel in panels.items()},
+            {name: panel[title] for name, panel in panels.items()},
+            title,
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,22 @@ from fedhpo.reproduce.noisy_eval.figures import Curves, Dots, Point
 from fedhpo.reproduce.noisy_eval.methods import REMEDIES
 from fedhpo.reproduce.noisy_eval.rules import MARGIN, points
 from fedhpo.reproduce.shared import verdicts as _verdicts
-from fedhpo.reproduce.shared.pages import publish, side_by_side, static
+from fedhpo.reproduce.shared.pages import VERDICTS, publish, side_by_side, static
+from fedhpo.reproduce.shared.papers import Paper
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.reproduce.shared.verdicts import Verdict
 
-_TITLE = "Noisy evaluation"
-_PAPER = "Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning"
+PAPER = Paper(
+    "Noisy evaluation",
+    "Kuo et al. (2023), On noisy evaluation in federated hyperparameter tuning",
+    "Scores in federated learning come from a few clients, who differ, take part unevenly and may add "
+    "noise for privacy. The paper asks what that does to tuning: it trains many configs once, replays "
+    "random search, TPE, Hyperband and BOHB on the recorded scores under each kind of noise, and makes "
+    "eight observations, the best known of which is that with much noise random search on public proxy "
+    "data beats them all.",
+    "Here the same was done on three tables of recorded curves that come with fedhpo: smaller models, 100 "
+    "validation clients, 81 rounds in place of 405. Nothing is trained.",
+)
 _CODE = (
     "The code beside the paper takes the config with the lowest noisy score at any rung, even the first, "
     "cuts scores to [0, 1] after noise was added, adds the noise of a choice of the best 10 at a bracket's "
@@ -40,14 +49,24 @@ def write(
     out: Path | None,
 ) -> dict[str, Any]:
     """Write noisy-eval.md, .html and .json if there is an `out`; all of it comes back."""
-    page = markdown_page(found, figures, advice, verdicts, by_their_code)
+    notes = {figure.number: said for figure in figures if (said := _notes(figure))}
     data = found | {
+        "notes": notes,
         "verdicts": [verdict.to_dict() for verdict in verdicts],
         "verdicts_by_their_code": [verdict.to_dict() for verdict in by_their_code],
         "plots": [figure.to_dict() for figure in figures],
         "advice": advice,
     }
-    return publish("noisy-eval", data, page, out, html_page(found, figures, verdicts))
+    return publish_data(data, figures, out)
+
+
+def publish_data(data: dict[str, Any], figures: Sequence[Curves | Dots], out: Path | None) -> dict[str, Any]:
+    """Write the pages of what is in the data."""
+    verdicts, by_their_code = (
+        [Verdict(**one) for one in data[name]] for name in ("verdicts", "verdicts_by_their_code")
+    )
+    page = markdown_page(data, figures, data["advice"], verdicts, by_their_code)
+    return publish("noisy-eval", data, page, out, html_page(data, figures, verdicts, page), verdicts)
 
 
 # Markdown
@@ -64,8 +83,12 @@ def markdown_page(
     facts = [[table[key] for key in _FACTS] for table in found["tables"]]
     columns = ["table", *(key.replace("_", " ") for key in _FACTS[1:])]
     parts = [
-        f"# {_TITLE}",
-        f"{_PAPER}. Made by `fedhpo reproduce noisy-eval --scale {found['scale']}` in "
+        f"# {PAPER.title}",
+        *PAPER.opening(verdicts),
+        VERDICTS,
+        _verdicts.table(verdicts),
+        "## How it was run",
+        f"Made by `fedhpo reproduce noisy-eval --scale {found['scale']}` in "
         f"{found['seconds']:.0f} s; the plots are in the HTML file beside this page.",
         f"Errors in percent over all validation clients: median (quartiles) of {found['bootstraps']:,} "
         "simulated searches of random search (16 different configs out of the table's) and Hyperband, or of "
@@ -77,31 +100,18 @@ def markdown_page(
         f'"no worse" allows {MARGIN:g} point, "hardly better than random" is less than a tenth of the gain '
         "without noise. Verdicts are about configs and clients like these, and about these data sets.",
         markdown(columns, facts),
-        "## Observations",
-        _counted(verdicts),
-        _verdicts.table(verdicts),
     ]
     if by_their_code:
         parts += ["## Observation 6 by the rules of the authors' code", _CODE, _verdicts.table(by_their_code)]
     for figure in figures:
-        parts += [f"## {figure.heading}", *_described(figure)]
+        parts += [f"## {figure.heading}", *_described(figure), *found["notes"].get(figure.number, ())]
     if advice:
         parts += ["## Advice, checked", *_advised(advice)]
     return "\n\n".join(parts) + "\n"
 
 
-def _counted(verdicts: list[Verdict]) -> str:
-    """How many claims are decided, and how."""
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    decided = counts[_verdicts.HOLDS] + counts[_verdicts.DOES_NOT]
-    return (
-        f"{decided} of {len(verdicts)} claims are decided: {counts[_verdicts.HOLDS]} hold, "
-        f"{counts[_verdicts.DOES_NOT]} do not."
-    )
-
-
 def _described(figure: Curves | Dots) -> list[str]:
-    """A table for each panel, and what else is to be said."""
+    """A table for each panel."""
     if isinstance(figure, Dots):
         rows = [[name, figure.summary[name]] for name in figure.panels]
         return [markdown(["panel", figure.summary_title], rows)]
@@ -116,13 +126,17 @@ def _described(figure: Curves | Dots) -> list[str]:
         for series in figure.series
         if figure.of(table, series)
     ]
-    parts = [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
-    if figure.number == "3":
+    return [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
+
+
+def _notes(figure: Curves | Dots) -> list[str]:
+    """What else is to be said of a figure, for which single searches must be known."""
+    if figure.number == "3" and isinstance(figure, Curves):
         near = ", ".join(f"{enough(figure, table)} on {table}" for table in figure.tables)
-        parts.append(f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100).")
-    if figure.number == "remedies, HB":
-        parts.append(_gains(figure))
-    return parts
+        return [f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100)."]
+    if figure.number == "remedies, HB" and isinstance(figure, Curves):
+        return [_gains(figure)]
+    return []
 
 
 def _ends(figure: Curves) -> list[tuple[float | str, str]]:
@@ -182,12 +196,13 @@ def _advised(advice: list[dict[str, Any]]) -> list[str]:
 # HTML
 
 
-def html_page(found: Mapping[str, Any], figures: Sequence[Curves | Dots], verdicts: list[Verdict]) -> str:
+def html_page(
+    found: Mapping[str, Any], figures: Sequence[Curves | Dots], verdicts: list[Verdict], page: str = ""
+) -> str:
     """Every figure, static, in one file."""
-    subtitle = (
-        f"{_PAPER}. Medians and quartiles of {found['bootstraps']:,} searches or {found['seeds']} replays."
-    )
-    return static(_TITLE, subtitle, verdicts, [Section(f.heading, _drawn(f)) for f in figures])
+    replays = f"{found['bootstraps']:,} searches or {found['seeds']} replays"
+    subtitle = f"{PAPER.source}. Medians and quartiles of {replays}."
+    return static(PAPER.title, subtitle, verdicts, [Section(f.heading, _drawn(f)) for f in figures], page)
 
 
 def _drawn(figure: Curves | Dots) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -82,6 +83,17 @@ def finished(path: Path) -> dict[str, Any] | None:
             return found.result()
     except InputError:
         return None
+
+
+def kept(name: str, scale: str, scales: Iterable[str], out: Path) -> dict[str, Any]:
+    """What an earlier call wrote into `out` as data."""
+    check_asked(scale, scales, (), ())
+    path = out / (f"{name}.json" if scale == "default" else f"{name}-{scale}.json")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no data of an earlier call to write a page from ({error})") from None
+    return found
 
 
 class OneAtATime(Generic[Key]):

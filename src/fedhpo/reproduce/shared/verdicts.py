@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fedhpo.pages.forest import Estimate
+from fedhpo.reproduce.shared.estimates import estimates, summary
 from fedhpo.reproduce.shared.tables import Mean, markdown
 
-HOLDS, DOES_NOT, UNDECIDED = "holds", "does not", "undecided"
+HOLDS, DOES_NOT, UNDECIDED = "holds", "does not hold", "undecided"
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Verdict:
     here: str
     verdict: str
 
+    @property
+    def estimates(self) -> list[Estimate]:
+        """What was measured, case by case, where it is differences."""
+        return estimates(self.here, self.paper)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
         return asdict(self)
@@ -28,7 +35,7 @@ def above(measured: Mean, threshold: float) -> str:
     """Whether the mean is above the threshold, by two standard errors; one seed alone decides nothing.
 
     >>> above(Mean(0.5, 0.1, 5), 0.2), above(Mean(0.5, 0.1, 5), 0.4), above(Mean(0.5, 0.1, 5), 0.8)
-    ('holds', 'undecided', 'does not')
+    ('holds', 'undecided', 'does not hold')
     """
     if measured.count < 2:
         return UNDECIDED
@@ -45,8 +52,8 @@ def opposite(verdict: str) -> str:
 def all_of(verdicts: list[str]) -> str:
     """The verdict on a claim that takes several: one that fails is enough to refute it.
 
-    >>> all_of(["holds", "undecided"]), all_of(["holds", "does not"])
-    ('undecided', 'does not')
+    >>> all_of(["holds", "undecided"]), all_of(["holds", "does not hold"])
+    ('undecided', 'does not hold')
     """
     if DOES_NOT in verdicts:
         return DOES_NOT
@@ -59,6 +66,11 @@ def any_of(verdicts: list[str]) -> str:
 
 
 def table(verdicts: list[Verdict]) -> str:
-    """All verdicts in Markdown."""
-    rows = [[v.claim, v.paper, v.here, f"**{v.verdict}**"] for v in verdicts]
-    return markdown(["claim", "paper", "here", "verdict"], rows)
+    """All verdicts in Markdown; what was measured in many cases is counted, and drawn beside the page."""
+    rows = [[v.claim, f"**{v.verdict}**", v.paper, _measured(v)] for v in verdicts]
+    return markdown(["claim", "verdict", "paper", "here"], rows)
+
+
+def _measured(verdict: Verdict) -> str:
+    found = verdict.estimates
+    return summary(found) if len(found) > 3 else verdict.here.strip()

@@ -1,4 +1,4 @@
-"""Make the notebooks from the scripts: `python examples/users/_notebooks.py`.
+"""Make the notebooks from the scripts: `python examples/_notebooks.py`.
 
 A cell begins with `# %%`; one of text with `# %% [markdown]`, its lines being comments.
 """
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+FOLDERS = ("users", "tutorials")
 
 
 def scripts() -> list[Path]:
     """The scripts that are notebooks too."""
-    return sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
+    return sorted(path for folder in FOLDERS for path in (HERE / folder).glob("*.py"))
 
 
 def notebook(script: str) -> dict[str, Any]:
