@@ -60,8 +60,9 @@ def page(scale: str, out: Path) -> dict[str, Any]:
     from fedhpo.reproduce.noisy_eval.page import publish_data
 
     found = kept("noisy-eval", scale, SCALES, out)
-    kinds = {True: Curves, False: Dots}
-    figures = [kinds["points" in plot].from_dict(plot) for plot in found["plots"]]
+    figures: list[Curves | Dots] = [
+        Curves.from_dict(plot) if "points" in plot else Dots.from_dict(plot) for plot in found["plots"]
+    ]
     return publish_data(found, figures, out)
 
 
