@@ -3,9 +3,11 @@
 import gc
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from fedhpo.research.tables import build_table
 from fedhpo.study import Study
@@ -46,6 +48,21 @@ def _what_is_old_is_not_collected_again() -> None:
     # By then there are millions of objects, and some code under test (Flower's strategies) collects a lot.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    """A cluster with a head of one core; one at a time on this machine, which has few."""
+    ray = pytest.importorskip("ray")
+    utils = pytest.importorskip("ray.cluster_utils")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+    with FileLock(Path(tempfile.gettempdir(), "fedhpo-tests-ray.lock")):
+        found = utils.Cluster(initialize_head=True, head_node_args=head)
+        ray.init(found.address, log_to_driver=False)
+        yield found
+        ray.shutdown()
+        found.shutdown()
 
 
 @pytest.fixture(scope="session")

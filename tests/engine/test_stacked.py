@@ -163,7 +163,7 @@ def test_large_batches_of_convolutions_are_not_stacked(monkeypatch):
     data = load("digits", clients=8, seed=0)
     planned = []
     monkeypatch.setattr(
-        simulated, "plan", lambda members: planned.extend(one.stack is not None for one in members) or []
+        simulated, "plan", lambda members, *_: planned.extend(one.stack is not None for one in members) or []
     )
     # The convolution puts out 25 * 8 * 8 = 1,600 numbers for a digit: at most 20 in a batch.
     with fh.simulate(convolutional, data, workers=0) as federation:

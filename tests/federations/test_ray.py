@@ -19,14 +19,8 @@ NODE = {"num_cpus": 1, "object_store_memory": 80_000_000}
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """A head with one core; the tests share it, as it takes seconds to start."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    found = cluster_utils.Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    ray.init(found.address, log_to_driver=False)
-    yield found
-    ray.shutdown()
-    found.shutdown()
+def cluster(ray_cluster):
+    return ray_cluster
 
 
 def small_data():

@@ -1,7 +1,5 @@
 """An imbalanced federation tuned for AUROC: the same numbers in the simulation, on Ray and over Flower."""
 
-import os
-
 import numpy as np
 import pytest
 from flwr.clientapp import ClientApp
@@ -40,20 +38,6 @@ STUDY = Study.from_dict(
 
 def over_flower(study):
     return federation_of(InProcessGrid(client(ClientApp(), study=study), 6), study, repeatable=True)
-
-
-@pytest.fixture
-def ray_cluster():
-    """A head with one core, as the tests of Ray have it."""
-    ray = pytest.importorskip("ray")
-    utils = pytest.importorskip("ray.cluster_utils")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-    found = utils.Cluster(initialize_head=True, head_node_args=head)
-    ray.init(found.address, log_to_driver=False)
-    yield found
-    ray.shutdown()
-    found.shutdown()
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ class Aggregation:
     - "multi_krum" (Blanchard et al., 2017);
     - "nnm": nearest-neighbour mixing, then the trimmed mean (Allouah et al., 2023);
     - "direction_filter": the mean of the updates that agree most with where most go; ours.
-    - "agreement_filter": the same by how well clients agreed over all rounds so far; ours.
+    - "agreement_filter": the mean without clients that pulled against most over all rounds so far; ours.
 
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
@@ -79,6 +79,19 @@ class Aggregation:
             raise InputError(f"clip_norm must be positive, not {self.clip_norm!r}")
         if self.weight_cap is not None and not self.weight_cap >= 1:
             raise InputError(f"weight_cap must be at least 1 (the median size), not {self.weight_cap!r}")
+
+    @property
+    def sums(self) -> bool:
+        """Whether the weighted sum of updates, each clipped on its own, says all that the rule needs.
+
+        >>> Aggregation().sums, Aggregation(clip_norm=1.0).sums, Aggregation(rule="median").sums
+        (True, True, False)
+        """
+        return self.rule == "mean"
+
+    def weight(self, size: int) -> float:
+        """What the update of a client of so many rows counts."""
+        return float(size) if self.weighting == "size" else 1.0
 
     @property
     def by_size(self) -> bool:
@@ -139,7 +152,7 @@ class Aggregate:
     def add(self, update: Vector, size: int, member: int = 0) -> None:
         """Add the update of a member of the cohort; the array is not kept."""
         how = self._how
-        weight = float(size) if how.weighting == "size" else 1.0
+        weight = how.weight(size)
         clips = how.clip_norm is not None and how.rule != "centred_clipping"
         scale = clip_scale(update, how.clip_norm) if clips and how.clip_norm is not None else 1.0
         if how.rule == "mean":
@@ -148,6 +161,10 @@ class Aggregate:
             self._kept.append(np.float32(scale) * update)
             self._weights.append(weight)
             self._members.append(member)
+
+    def add_sum(self, total: Vector, weight: float) -> None:
+        """Add a sum that somebody else took, as `Aggregation.sums` allows."""
+        self._streamed.add_sum(total, weight)
 
     def mean(self) -> Vector:
         """The updates put together."""

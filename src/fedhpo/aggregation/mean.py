@@ -16,6 +16,9 @@ class StreamedMean:
     >>> mean.add(np.array([5.0, 4.0], np.float32), 1.0)
     >>> mean.value().tolist()
     [2.0, 1.0]
+    >>> mean.add_sum(np.array([0.0, 4.0], np.float32), 4.0)
+    >>> mean.value().tolist()
+    [1.0, 1.0]
     """
 
     def __init__(self) -> None:
@@ -26,6 +29,11 @@ class StreamedMean:
         """Add `scale` times an update; the array is not kept."""
         part = np.float32(scale * weight) * update
         self._sum = part if self._sum is None else np.add(self._sum, part, out=self._sum)
+        self._weight += weight
+
+    def add_sum(self, total: Vector, weight: float) -> None:
+        """Add a sum of updates, each times its own weight; `weight` is the sum of these. It is not kept."""
+        self._sum = total.copy() if self._sum is None else np.add(self._sum, total, out=self._sum)
         self._weight += weight
 
     def value(self) -> Vector:

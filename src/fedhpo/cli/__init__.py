@@ -50,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--name", help="name of the run (default: the study's)")
         one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
         one.add_argument("--seed", type=_natural, metavar="S", help="take this seed instead of the study's")
+    tune.add_argument("--device", help="cpu, cuda, mps or auto: train there instead of where the study says")
     resume = command("resume", "Go on with a run that was stopped or killed, or with a larger total.")
     resume.add_argument("run", metavar="RUN", help="the run's directory")
     resume.add_argument(

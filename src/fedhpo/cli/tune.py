@@ -18,7 +18,8 @@ def run(options: argparse.Namespace) -> int:
     """Find the run's place, and tune there."""
     from fedhpo.study import Study
 
-    return begin(Study.load(options.study), options)
+    study = Study.load(options.study)
+    return begin(study if options.device is None else study.with_device(options.device), options)
 
 
 def begin(study: Study, options: argparse.Namespace) -> int:

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.by_hand import ByHand, by_hand
+from fedhpo.engine.device import generator_states
 from fedhpo.engine.flat import FlatModel
-from fedhpo.engine.local import set_dropout
+from fedhpo.engine.local import DropoutLayers, dropout_layers, set_dropout
 from fedhpo.engine.loss import LossFunction, sample_sums
 from fedhpo.engine.stacked_chain import StackedChain, stacked_chain
 from fedhpo.engine.tensors import alike
@@ -29,6 +30,8 @@ class Built(NamedTuple):
     draws: bool
     #: In scoring, what it says of a sample depends on the others in the batch.
     mixes: bool
+    #: Its layers that may drop out.
+    dropouts: DropoutLayers
     #: How it is trained without autograd, where it is so.
     by_hand: ByHand | None = None
     #: How stacks of it get their gradients without autograd, where they do.
@@ -46,6 +49,7 @@ def look_at(
         channels_last,
         draws(model.module, x),
         mixes(model.module, x, y, loss, training=False),
+        dropout_layers(model.module),
         hand,
         None if loss else stacked_chain(model, x),
     )
@@ -83,13 +87,13 @@ def draws(module: nn.Module, x: Tensor) -> bool:
     """Whether training or scoring draws random numbers outside of dropout layers, as `F.dropout` does."""
     with torch_generator(), torch.no_grad():
         set_dropout(module, 0.0)
-        before = torch.random.get_rng_state()
+        before = generator_states(str(x.device))
         try:
             module.train()(x)
             module.eval()(x)
         except Exception:  # not known
             return True
-        return not torch.equal(before, torch.random.get_rng_state())
+        return not all(map(torch.equal, before, generator_states(str(x.device))))
 
 
 def mixes(module: nn.Module, x: Tensor, y: Tensor, loss: LossFunction | None, training: bool) -> bool:

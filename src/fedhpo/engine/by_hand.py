@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fedhpo.engine.chain import chain_of, loss_gradient
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import set_dropout, train
+from fedhpo.engine.local import dropout_layers, set_dropout, set_rates, train
 from fedhpo.engine.loss import LossFunction
 
 _aten = torch.ops.aten
@@ -61,21 +61,29 @@ class _Learning(_Layer):
 
 
 class _Linear(_Learning):
+    def __init__(self, weight: Tensor, bias: Tensor | None, velocity: Callable[[Tensor], Tensor]) -> None:
+        super().__init__([weight, bias], velocity)
+        self._weight, self._transposed, self._bias = weight, weight.t(), bias
+        self._ones = weight.new_ones(0)
+
     def forward(self, x: Tensor) -> Tensor:
         self._x = x
-        weight, bias = self._own
-        assert weight is not None
-        return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+        if self._bias is None:
+            return torch.mm(x, self._transposed)
+        return torch.addmm(self._bias, x, self._transposed)
 
     def backward(self, gradient: Tensor) -> Tensor:
-        assert self._own[0] is not None
-        return torch.mm(gradient, self._own[0])
+        return torch.mm(gradient, self._weight)
 
     def learn(self, gradient: Tensor) -> None:
-        assert self._into[0] is not None
-        self._into[0].addmm_(gradient.t(), self._x, beta=self._keep, alpha=self._step)
-        if self._own[1] is not None:
-            self._add(1, gradient.sum(0))
+        weight, bias = self._into
+        assert weight is not None
+        transposed = gradient.t()
+        weight.addmm_(transposed, self._x, beta=self._keep, alpha=self._step)
+        if bias is not None:  # the sum over the batch, as a product: one call instead of three
+            if self._ones.shape[0] != gradient.shape[0]:
+                self._ones = gradient.new_ones(gradient.shape[0])
+            bias.addmv_(transposed, self._ones, beta=self._keep, alpha=self._step)
 
 
 class _LayerNorm(_Learning):
@@ -168,16 +176,22 @@ class ByHand:
     """A model that is a chain, trained without autograd. Its parameters move into one vector."""
 
     def __init__(self, model: FlatModel, layers: list[nn.Module]) -> None:
-        self._module = model.module
         self._weights = model.unite()
         self._velocity = torch.zeros_like(self._weights)
         self._layers = [made for layer in layers if (made := self._made(layer)) is not None]
         self._learning = [layer for layer in self._layers if isinstance(layer, _Learning)]
+        self._dropouts = dropout_layers(model.module)
+        first = self._layers.index(self._learning[0])
+        #: From the last layer back to the first that learns, each as a layer that learns, or None.
+        self._backwards = [
+            (layer, layer if isinstance(layer, _Learning) else None)
+            for layer in reversed(self._layers[first + 1 :])
+        ]
 
     def _made(self, layer: nn.Module) -> _Layer | None:
         match layer:
             case nn.Linear():
-                return _Linear([layer.weight.data, _data(layer.bias)], self._velocity_of)
+                return _Linear(layer.weight.data, _data(layer.bias), self._velocity_of)
             case nn.LayerNorm():
                 return _LayerNorm(layer, [_data(layer.weight), _data(layer.bias)], self._velocity_of)
             case nn.ReLU():
@@ -198,7 +212,7 @@ class ByHand:
 
     def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator) -> None:
         """Train the module in place, as `fedhpo.engine.local.train` does."""
-        set_dropout(self._module, h.dropout)
+        set_rates(self._dropouts, h.dropout)
         anchor = self._weights.clone() if h.prox else None
         pull = h.weight_decay + h.prox
         if h.momentum:
@@ -210,7 +224,7 @@ class ByHand:
                 layer.aim(1.0 - h.lr * pull, -h.lr, at_velocity=False)
         for _ in range(h.epochs):
             order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
-            xs, ys = x[order], y[order]
+            xs, ys = x.index_select(0, order), y.index_select(0, order)
             for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
                 self._pass(batch, targets)
                 if not h.momentum:
@@ -228,17 +242,12 @@ class ByHand:
         for layer in self._layers:
             x = layer.forward(x)
         gradient = loss_gradient(x, y, 1.0 / len(y))
-        left = len(self._learning)
-        for layer in reversed(self._layers):
-            if isinstance(layer, _Learning):
-                left -= 1
-                below = layer.backward(gradient) if left else gradient
-                layer.learn(gradient)
-                gradient = below
-                if not left:
-                    return
-            else:
-                gradient = layer.backward(gradient)
+        for layer, learning in self._backwards:
+            below = layer.backward(gradient)
+            if learning is not None:  # after `backward`, which needs the weights as they were
+                learning.learn(gradient)
+            gradient = below
+        self._learning[0].learn(gradient)
 
 
 def _data(parameter: nn.Parameter | None) -> Tensor | None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedhpo.core.streams import torch_generator
+from fedhpo.engine.device import generator_states
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import set_dropout
 from fedhpo.engine.tensors import hooked
@@ -59,9 +60,9 @@ def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
     try:
         with torch_generator(), torch.no_grad():
             set_dropout(module, 0.0)  # a layer that drops nothing draws nothing
-            seed = torch.random.get_rng_state()
+            states = generator_states(str(x.device))
             layers = _watched(module.train(), x)
-            if not torch.equal(seed, torch.random.get_rng_state()):
+            if not all(map(torch.equal, states, generator_states(str(x.device)))):
                 return None
     except Exception:  # what fails always will be told in training
         return None

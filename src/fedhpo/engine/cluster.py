@@ -107,7 +107,8 @@ class _Idle:
 
     def take(self, count: int) -> list[_Worker]:
         """So many workers: idle ones first, then new ones."""
-        cluster = ray.get_runtime_context().get_job_id()
+        context = ray.get_runtime_context()
+        cluster = f"{context.get_node_id()} {context.get_job_id()}"  # jobs are counted anew in each cluster
         if cluster != self._cluster:  # another cluster, or the same one joined anew: the old ones are gone
             self._workers, self._cluster = [], cluster
         found, surplus, self._workers = self._workers[:count], self._workers[count:], []

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fedhpo.aggregation.norm_clipping import clip_scale
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
 from fedhpo.core.streams import first_seed, sequence
@@ -26,6 +27,7 @@ from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS, Built, look_at
 from fedhpo.engine.by_hand import by_hand
+from fedhpo.engine.device import seed_generators
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
@@ -83,10 +85,23 @@ class JobResult:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """To what sums a task's changes are added: by job the row of the output, and the weight.
+
+    A change is shortened to the norm `clip` first, if there is one.
+    """
+
+    rows: tuple[int, ...]
+    weights: tuple[float, ...]
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
 class TrainTask:
     """Train these jobs; job i leaves its change of the weights in row i of the output, if there is one.
 
-    `scores` says when each client scores the model, on its own rows of `split`.
+    With `shares` the output holds weighted sums of the changes instead. `scores` says when each client scores
+    the model, on its own rows of `split`.
     """
 
     shape: str
@@ -94,6 +109,7 @@ class TrainTask:
     scores: tuple[str, ...] = ()
     stacked: bool = False
     split: str = "validation"
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,32 @@ class ScoreTask:
 
 
 Task = TrainTask | ScoreTask
+
+
+class Sums:
+    """The sums that a task's changes are added to, in the order of its jobs."""
+
+    def __init__(self, shares: Shares, out: NDArray[np.float32]) -> None:
+        self._shares, self._out = shares, out
+        out[:] = 0.0
+
+    def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
+        """A job's result, after its change was added; changes that cannot be used are left out.
+
+        The change is multiplied in place, and of no use afterwards.
+        """
+        if result.failure:
+            return result
+        problem = flat.check_update(change, self._out.shape[1])
+        if problem is not None:
+            return JobResult(failure=problem, train_size=result.train_size)
+        clip = self._shares.clip
+        scale = 1.0 if clip is None else clip_scale(change, clip)
+        row = self._out[self._shares.rows[job]]
+        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+            change *= np.float32(scale * self._shares.weights[job])
+            row += change
+        return result
 
 
 class Executor:
@@ -152,7 +194,7 @@ class Executor:
         built = self.model(shape)
         if self.setup.train is not None or built.draws:
             return True
-        return drops_out(built.model.module, self._config(job).get("dropout"))
+        return bool(built.dropouts) and drops_out(built.dropouts, self._config(job).get("dropout"))
 
     def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
         """Do a task, given start weights and room for the results."""
@@ -162,10 +204,19 @@ class Executor:
             # One client's failure is not that of the others in its stack: then train them one by one.
             with contextlib.suppress(Exception):
                 return self._train_stacked(task, starts, out)
+        if task.shares is not None and out is not None:
+            return self._train_summed(task, starts, Sums(task.shares, out))
         return [
             self._train_one(task, job, starts[job.start], None if out is None else out[i])
             for i, job in enumerate(task.jobs)
         ]
+
+    def _train_summed(self, task: TrainTask, starts: Sequence[Vector], sums: Sums) -> list[JobResult]:
+        change = np.empty_like(starts[0])
+        results: list[JobResult] = []
+        for i, job in enumerate(task.jobs):
+            results.append(sums.added(i, change, self._train_one(task, job, starts[job.start], change)))
+        return results
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
         """Loss, accuracy, and the further metrics, a row each; a column for each client."""
@@ -241,7 +292,7 @@ class Executor:
                     model.module,
                     ClientView(job.client, x, y),
                     self._config(job),
-                    torch.Generator().manual_seed(torch_seed),
+                    torch.Generator(self.setup.device).manual_seed(torch_seed),
                 )
                 samples = len(rows)
             take("after")
@@ -254,11 +305,7 @@ class Executor:
         return JobResult("", len(rows), len(held), samples=samples, **scores)
 
     def _seed_torch(self, seed: int) -> None:
-        if self.setup.device == "cpu":
-            # torch.manual_seed would also visit every kind of accelerator, at 0.4 ms a call.
-            torch.default_generator.manual_seed(seed)
-        else:
-            torch.manual_seed(seed)
+        seed_generators(seed, self.setup.device)
 
     def _train_stacked(
         self, task: TrainTask, starts: Sequence[Vector], out: NDArray[np.float32] | None
@@ -278,10 +325,7 @@ class Executor:
         first = stack.score(xs, ys) if "before" in task.scores else (nan, nan)
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
-        if out is not None:
-            scales = torch.tensor([run.hyperparameters.update_scale for run in runs], device=before.device)
-            torch.from_numpy(out).copy_((stack.weights - before) * scales[:, None])
-        return [
+        results = [
             JobResult(
                 "",
                 len(run.x),
@@ -294,6 +338,15 @@ class Executor:
             )
             for i, run in enumerate(runs)
         ]
+        if out is None:
+            return results
+        scales = torch.tensor([run.hyperparameters.update_scale for run in runs], device=before.device)
+        changes = (stack.weights - before) * scales[:, None]
+        if task.shares is None:
+            torch.from_numpy(out).copy_(changes)
+            return results
+        sums, rows = Sums(task.shares, out), changes.cpu().numpy()
+        return [sums.added(i, rows[i], result) for i, result in enumerate(results)]
 
     def _config(self, job: Job) -> Mapping[str, Any]:
         if isinstance(job.config, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,7 +32,7 @@ class Gathering:
     limits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     reasons: dict[int, str] = field(default_factory=dict)
     products: UpdateProducts | None = None
-    _waiting: dict[int, tuple[JobResult, Vector | None, Callable[[], None]]] = field(default_factory=dict)
+    _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -50,6 +50,14 @@ class Gathering:
         results = [JobResult()] * len(missing)
         return cls(size, deque(sequence), aggregate, status, results, limits, reasons, products)
 
+    def arrange(self, units: Sequence[Sequence[int]]) -> None:
+        """Before anything comes: the members whose updates come together, in the order of the sum.
+
+        Members that stand alone, and those that stand for others, keep the order that they had.
+        """
+        place = {member: i for i, member in enumerate(self.sequence)}
+        self.sequence = deque(sorted((unit[0] for unit in units), key=place.__getitem__))
+
     @property
     def complete(self) -> bool:
         """Whether every member that can reply has."""
@@ -63,18 +71,64 @@ class Gathering:
         release: Callable[[], None] = lambda: None,
     ) -> None:
         """A member's result; once those before it in the sequence are in, it is added and released."""
-        self._waiting[member] = result, update, release
-        while self.sequence and self.sequence[0] in self._waiting:
-            member = self.sequence.popleft()
-            result, update, release = self._waiting.pop(member)
+
+        def add() -> None:
             self._add(member, result, update)
             release()
+
+        self._come(member, add)
+
+    def take_sum(
+        self,
+        members: Sequence[int],
+        results: Sequence[JobResult],
+        total: Vector,
+        weights: Sequence[float],
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        """The results of several members, and the sum of their updates, each times its weight.
+
+        The first of them stands in the sequence for all.
+        """
+
+        def add() -> None:
+            self._add_sum(members, results, total, weights)
+            release()
+
+        self._come(members[0], add)
+
+    def _come(self, member: int, add: Callable[[], None]) -> None:
+        self._waiting[member] = add
+        while self.sequence and self.sequence[0] in self._waiting:
+            self._waiting.pop(self.sequence.popleft())()
 
     def reject(self, why: str) -> None:
         """No update can be used after all."""
         for member in np.flatnonzero(self.status == Status.OK).tolist():
             self.status[member], self.reasons[member] = Status.FAILED, why
             self.results[member] = JobResult()
+
+    def _limited(self, member: int, result: JobResult) -> JobResult:
+        """A member's result with no more rows than it may claim."""
+        if self.limits is None:
+            return result
+        rows, held = (int(limit[member]) for limit in self.limits)
+        sizes = min(result.train_size, rows), min(result.validation_size, held)
+        return replace(result, train_size=sizes[0], validation_size=sizes[1])
+
+    def _add_sum(
+        self, members: Sequence[int], results: Sequence[JobResult], total: Vector, weights: Sequence[float]
+    ) -> None:
+        weight = 0.0
+        for member, result, own in zip(members, results, weights, strict=True):
+            if result.failure:
+                self.status[member], self.reasons[member] = Status.FAILED, result.failure
+            else:
+                self.results[member] = self._limited(member, result)
+                weight += own
+        if weight:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.aggregate.add_sum(total, weight)
 
     def _add(self, member: int, result: JobResult, update: Vector | None) -> None:
         problem: str | None = result.failure
@@ -83,10 +137,7 @@ class Gathering:
         if problem or update is None:
             self.status[member], self.reasons[member] = Status.FAILED, problem or ""
         else:
-            if self.limits is not None:
-                rows, held = (int(limit[member]) for limit in self.limits)
-                sizes = min(result.train_size, rows), min(result.validation_size, held)
-                result = replace(result, train_size=sizes[0], validation_size=sizes[1])
+            result = self._limited(member, result)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
                 self.aggregate.add(update, result.train_size, member)
             if self.products is not None:

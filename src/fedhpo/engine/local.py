@@ -7,7 +7,7 @@ the proximal term of FedProx, Li et al., 2020).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -145,7 +145,11 @@ def _plain_step(
         p.add_(direction, alpha=-h.lr)
 
 
-def dropout_layers(module: nn.Module) -> list[tuple[nn.Module, str]]:
+#: A layer that drops out, and the attribute that holds its rate.
+DropoutLayers = Sequence[tuple[nn.Module, str]]
+
+
+def dropout_layers(module: nn.Module) -> DropoutLayers:
     """The layers that drop out in training, and the attribute that holds their rate."""
     return [
         (part, "p" if isinstance(part, nn.modules.dropout._DropoutNd) else "dropout")
@@ -157,15 +161,20 @@ def dropout_layers(module: nn.Module) -> list[tuple[nn.Module, str]]:
 
 def set_dropout(module: nn.Module, rate: float | None) -> None:
     """Give every dropout layer this rate; None puts back the rate it was built with."""
-    for part, attribute in dropout_layers(module):
+    set_rates(dropout_layers(module), rate)
+
+
+def set_rates(layers: DropoutLayers, rate: float | None) -> None:
+    """The same for layers that were looked for before."""
+    for part, attribute in layers:
         if not hasattr(part, "_built_dropout"):
             part._built_dropout = getattr(part, attribute)
         setattr(part, attribute, part._built_dropout if rate is None else rate)
 
 
-def drops_out(module: nn.Module, rate: float | None) -> bool:
+def drops_out(layers: DropoutLayers, rate: float | None) -> bool:
     """Whether training with this dropout rate (None: as built) draws random numbers."""
     return any(
         (getattr(part, "_built_dropout", getattr(part, attribute)) if rate is None else rate) > 0
-        for part, attribute in dropout_layers(module)
+        for part, attribute in layers
     )

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from fedhpo.core.streams import torch_generator
 from fedhpo.core.vectors import Vector
-from fedhpo.engine.executor import Executor, Setup, Task
+from fedhpo.engine.device import generator_kept
+from fedhpo.engine.executor import Executor, Setup, Shares, Task, TrainTask
 from fedhpo.engine.worker import Packed, prepare
 from fedhpo.workers.memory import Arena, Region, SharedFile
 from fedhpo.workers.pool import Handler, Inline, Threads
@@ -36,6 +37,11 @@ class Order:
     task: Task
     starts: Sequence[Vector]
     output: tuple[int, int] | None = None
+
+    @property
+    def shares(self) -> Shares | None:
+        """To what sums the task adds, if it does."""
+        return self.task.shares if isinstance(self.task, TrainTask) else None
 
 
 @dataclass
@@ -81,7 +87,7 @@ class LocalPool(Pool):
         if threads:
             self._workers = Threads(threads, partial(_prepare_thread, setup))
         else:
-            self._workers = Inline(partial(_do, Executor(setup)), around=_one_thread)
+            self._workers = Inline(partial(_do, Executor(setup)), around=partial(_one_thread, setup.device))
         self.kind, self.workers = self._workers.kind, self._workers.workers
 
     def submit(self, order: Order) -> None:
@@ -105,11 +111,11 @@ def _do(executor: Executor, order: Order) -> tuple[Any, NDArray[np.float32] | No
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def _one_thread(device: str) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch_generator():
+        with torch_generator(), generator_kept(device):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -25,6 +25,7 @@ from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine import flat
 from fedhpo.engine.advice import forward_advice, loss_advice, output_advice, refused, shape_of
+from fedhpo.engine.device import generator_kept, seed_generators
 from fedhpo.engine.executor import Executor, Job, Setup, TrainTask, generators
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
@@ -93,11 +94,10 @@ def _as_in_a_worker(device: str) -> Iterator[None]:
     """One thread; all random generators as they were afterwards."""
     threads, ours = torch.get_num_threads(), random.getstate()
     numpys = np.random.get_state()  # noqa: NPY002  user code may draw from the global one
-    devices = [] if device == "cpu" or not torch.cuda.is_available() else [torch.device(device)]
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=devices):
-            torch.default_generator.manual_seed(0)
+        with torch.random.fork_rng(devices=[]), generator_kept(device):
+            seed_generators(0, device)
             yield
     finally:
         torch.set_num_threads(threads)
@@ -321,7 +321,7 @@ class _Trial:
                 module,
                 ClientView(self.number, self.x.clone(), self.y.clone()),
                 self.client,
-                torch.Generator().manual_seed(seed),
+                torch.Generator(self.setup.device).manual_seed(seed),
             )
         except (Exception, SystemExit) as error:
             instead = ""

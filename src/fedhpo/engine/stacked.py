@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedhpo.core.vectors import Vector
+from fedhpo.engine import device as devices
 from fedhpo.engine.built import mixes
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
@@ -55,7 +56,7 @@ def can_stack(
         not model.parameters
         or model.size != model.trainable_size
         or not (any_size or model.size <= MOST_PARAMETERS)
-        or drops_out(model.module, None)
+        or drops_out(dropout_layers(model.module), None)
         or any(isinstance(part, nn.RNNBase | nn.RNNCellBase) for part in model.module.modules())
         or any(True for _ in model.module.buffers())
         or hooked(model.module)
@@ -130,9 +131,14 @@ def largest_batch(module: nn.Module, x: Tensor) -> float:
     return MOST_CONVOLVED * len(x) // total if (total := sum(outputs)) else math.inf
 
 
-def stack_size(parameters: int) -> int:
-    """How many runs of a model of this size go into one stack."""
-    return max(FEWEST_RUNS, min(MOST_RUNS, STACK_BYTES // (12 * max(parameters, 1))))
+def stack_size(parameters: int, device: str = "cpu") -> int:
+    """How many runs of a model of this size go into one stack: by the cache on a CPU, by memory elsewhere.
+
+    >>> stack_size(60_000), stack_size(60_000, "cuda"), stack_size(1_700_000, "cuda")
+    (4, 256, 49)
+    """
+    most, room = (MOST_RUNS, STACK_BYTES) if device == "cpu" else (devices.MOST_RUNS, devices.STACK_BYTES)
+    return max(FEWEST_RUNS, min(most, room // (12 * max(parameters, 1))))
 
 
 @dataclass(frozen=True)
@@ -191,22 +197,25 @@ class Stack:
         index, weight, steps = _batches(runs)
         index, weight = index.to(device), weight.to(device)
         x, y = _padded([run.x for run in runs]), _padded([run.y for run in runs])
+        # Where a run's row lies among those of all runs.
+        index += torch.arange(len(runs), device=device)[:, None, None] * x.shape[1]
+        x, y = x.flatten(0, 1), y.flatten(0, 1)
         h = [run.hyperparameters for run in runs]
         lr, momentum, decay, prox = (
             torch.tensor([[getattr(one, name)] for one in h], dtype=torch.float32, device=device)
             for name in ("lr", "momentum", "weight_decay", "prox")
         )
-        start = self.weights.clone() if bool(prox.any()) else None
+        start = self.weights.clone() if any(one.prox for one in h) else None
         velocity = torch.zeros_like(self.weights)
         for step in range(int(steps[0])):
             active = int((steps > step).sum())
-            own = torch.arange(active, device=device)[:, None]
             batch = index[:active, step]
+            xs, ys = (part.index_select(0, batch.flatten()).unflatten(0, batch.shape) for part in (x, y))
             now = self.weights[:active]
             if self._chain is None:
-                gradient = self._gradient(x[own, batch], y[own, batch], weight[:active, step])
+                gradient = self._gradient(xs, ys, weight[:active, step])
             else:
-                gradient = self._chain.gradient(now, x[own, batch], y[own, batch], weight[:active, step])
+                gradient = self._chain.gradient(now, xs, ys, weight[:active, step])
             gradient.addcmul_(now, decay[:active])
             if start is not None:
                 gradient.addcmul_(now - start[:active], prox[:active])
@@ -264,7 +273,7 @@ def _padded(tensors: list[Tensor]) -> Tensor:
     return out
 
 
-def stacks(sizes: Sequence[tuple[int, int]], parameters: int) -> list[list[int]]:
+def stacks(sizes: Sequence[tuple[int, int]], parameters: int, device: str = "cpu") -> list[list[int]]:
     """Deal runs, given as (batch size, steps), into stacks; runs in none of them train alone.
 
     Stacks follow the work alone: the same runs make the same stacks on any number of workers.
@@ -272,7 +281,7 @@ def stacks(sizes: Sequence[tuple[int, int]], parameters: int) -> list[list[int]]
     >>> stacks([(8, 5), (8, 9), (16, 1), (8, 5), (8, 7)], parameters=1000)
     [[1, 4, 0, 3]]
     """
-    most = stack_size(parameters)
+    most = stack_size(parameters, device)
     found = []
     for batch in sorted({size for size, _ in sizes}):
         members = sorted((i for i, s in enumerate(sizes) if s[0] == batch), key=lambda i: (-sizes[i][1], i))

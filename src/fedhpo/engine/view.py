@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedhpo.data import FederatedData, Split
+from fedhpo.engine import device as devices
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,10 @@ class ClientView:
 
 
 class DataView:
-    """Gathers rows of the (memory-mapped) samples as normalised tensors."""
+    """Gathers rows of the (memory-mapped) samples as normalised tensors.
+
+    On a device other than the CPU small data is copied there once, as it is stored, and gathered there.
+    """
 
     def __init__(self, data: FederatedData, device: str = "cpu") -> None:
         self.data = data
@@ -32,6 +36,11 @@ class DataView:
         if data.mean is not None and data.std is not None:
             self._scale = torch.as_tensor(1.0 / data.std, dtype=torch.float32)
             self._shift = torch.as_tensor(-data.mean / data.std, dtype=torch.float32)
+        self._kept: tuple[Tensor, Tensor] | None = None
+        if device != "cpu" and data.x.nbytes + data.y.nbytes <= devices.DATA_BYTES:
+            self._kept = _tensor(data.x).to(device), _tensor(data.y).to(device)
+            if self._scale is not None and self._shift is not None:
+                self._scale, self._shift = self._scale.to(device), self._shift.to(device)
 
     def split(self, name: str) -> Split:
         """One of the data's three splits."""
@@ -40,8 +49,11 @@ class DataView:
 
     def gather(self, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Inputs (float32, or int64 tokens) and targets of these rows."""
-        x = _tensor(self.data.x[rows])
-        y = _tensor(self.data.y[rows])
+        if self._kept is None:
+            x, y = _tensor(self.data.x[rows]), _tensor(self.data.y[rows])
+        else:
+            places = devices.moved(torch.from_numpy(rows), self.device)
+            x, y = (part.index_select(0, places) for part in self._kept)
         if self.data.is_tokens:
             x = x.long()
         else:
@@ -49,7 +61,9 @@ class DataView:
             if self._scale is not None and self._shift is not None:
                 x = x.mul_(self._scale).add_(self._shift)
         y = y.float() if y.is_floating_point() else y.long()
-        return x.to(self.device), y.to(self.device)
+        if self._kept is not None or self.device == "cpu":
+            return x, y
+        return devices.moved(x, self.device), devices.moved(y, self.device)
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

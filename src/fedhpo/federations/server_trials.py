@@ -279,7 +279,9 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             memory = {**memory, **one.gathering.aggregate.memory}
-            weights = trial.weights + np.concatenate([step, change[trainable:]])
+            # Nothing is put together where all is trained: at tens of millions of numbers a copy counts.
+            whole = step if trainable == len(change) else np.concatenate([step, change[trainable:]])
+            weights = trial.weights + whole
         measured = one.gathering.products
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]

@@ -11,6 +11,7 @@ from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
 from fedhpo.data import FederatedData, from_clients, without_missing
+from fedhpo.engine.device import chosen
 from fedhpo.engine.executor import Setup, TrainFunction
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
@@ -29,7 +30,7 @@ def _check(loss: Any, train: Any, device: Any, stacking: Any) -> None:
             f"device must be the name of a torch device, such as 'cpu' or 'cuda', not {shown(device)}"
         )
     try:
-        torch.empty(1, device=device)
+        torch.empty(1, device=chosen(str(device)))
     except (
         Exception
     ) as error:  # torch raises what it likes: AssertionError, RuntimeError, NotImplementedError
@@ -86,7 +87,8 @@ def simulate(
     workers
         Worker processes; None for one per core, 0 to train in this process.
     device
-        "cpu", or a torch device such as "cuda" on which training then runs in this process.
+        "cpu", a torch device such as "cuda" or "mps", or "auto" for a GPU where there is one. On a GPU
+        training runs in this process. No real GPU was tried.
     stacking
         Whether trainings of tiny models may be stacked.
     missing
@@ -108,7 +110,7 @@ def simulate(
         data = from_clients(data)
     data = without_missing(data)
     _check(loss, train, device, stacking)
-    setup = Setup(model_factory(model, data), data, loss, train, device)
+    setup = Setup(model_factory(model, data), data, loss, train, chosen(str(device)))
     settings: dict[str, Any] = {
         "server": server,
         "strategy": strategy,

@@ -25,7 +25,7 @@ from fedhpo.data.columns import Preparation, described
 from fedhpo.data.fingerprint import data_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
-from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
+from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, Shares, TrainTask
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import FlatModel
@@ -34,6 +34,7 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
+from fedhpo.federations.apart import Apart
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.federations.simulated_search import search_clients
@@ -126,6 +127,14 @@ class Adversary(Protocol):
         """Scores in which those of hostile clients are replaced."""
 
 
+def _by_row(places: Sequence[tuple[Round, int]], rows: Sequence[int]) -> list[tuple[Round, list[int]]]:
+    """The members of a task whose updates come as one, by row of its output, and the round they belong to."""
+    found: dict[int, tuple[Round, list[int]]] = {}
+    for (one, member), row in zip(places, rows, strict=True):
+        found.setdefault(row, (one, []))[1].append(member)
+    return [found[row] for row in sorted(found)]
+
+
 class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
 
@@ -166,6 +175,7 @@ class SimulatedFederation(HoldsTrials):
         #: Hostile clients, to try what training withstands; see `fedhpo.testing.attacks`.
         self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
+        self._apart: dict[Order, Apart] = {}
         self._train_sizes = data.train.sizes
         self.client_names, self.task = data.client_names, data.task
         self.train_clients = data.train_clients
@@ -230,10 +240,20 @@ class SimulatedFederation(HoldsTrials):
         self._trials.apart(works)
         rounds = [self._begin(work) for work in works]
         places = [(one, member) for one in rounds for member in one.gathering.sequence]
-        for task, members in plan([self._member(one, member) for one, member in places]):
-            weights = [places[i][0].trial.weights for i in members]
-            order = Order(task, weights, (len(members), len(weights[0])))
-            self._running[order] = [places[i] for i in members]
+        wanted = [self._member(one, member) for one, member in places]
+        orders = []
+        units: dict[int, list[list[int]]] = {one.work.trial: [] for one in rounds}
+        for task, members in plan(wanted, self._setup.device, self._aggregation.clip_norm):
+            chosen = [places[i] for i in members]
+            weights = [one.trial.weights for one, _ in chosen]
+            shares = range(len(members)) if task.shares is None else task.shares.rows
+            orders.append(Order(task, weights, (max(shares) + 1, len(weights[0]))))
+            self._running[orders[-1]] = chosen
+            for one, together in _by_row(chosen, shares):
+                units[one.work.trial].append(together)
+        for one in rounds:
+            one.gathering.arrange(units[one.work.trial])
+        for order in orders:
             self._started_pool.submit(order)
         self._trials.rounds.update({one.work.trial: one for one in rounds})
 
@@ -292,7 +312,17 @@ class SimulatedFederation(HoldsTrials):
                 if not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
                     stack = (h.batch_size, h.steps(rows))
         job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
-        return Member(job, trial.shape, shape.size, one.work.scores, stack)
+        share = None
+        if self._sums(one.work):
+            rows, limits = int(self._train_sizes[client]), one.gathering.limits
+            rows = rows if limits is None else min(rows, int(limits[0][member]))
+            share = one.work.trial, self._aggregation.weight(rows)
+        return Member(job, trial.shape, shape.size, one.work.scores, stack, share)
+
+    def _sums(self, work: Work) -> bool:
+        """Whether workers may add up the updates of a round: nobody looks at single ones."""
+        whole = self._strategy is None and self.adversary is None and not work.products
+        return whole and self._aggregation.sums
 
     # Which round ends first is a matter of simulated time, not of how busy this machine is: a round takes as
     # long as its member with most samples to train on. So trials at their own pace repeat, bit for bit.
@@ -313,17 +343,52 @@ class SimulatedFederation(HoldsTrials):
 
     def _collect(self, done: Done) -> None:
         """Give each member of a round its result of a task."""
+        whole = self._whole(done)
+        if whole is None:
+            return
+        done = whole
         places = self._running.pop(done.order)
         if done.failure or done.output is None:
             for one, member in places:
                 one.gathering.take(member, JobResult(failure=done.failure))
             done.release()
+        elif done.order.shares is not None:
+            self._collect_sums(done, done.order.shares, places)
         elif len(places) == 1:
             one, member = places[0]
             one.gathering.take(member, done.value[0], done.output[0], done.release)
         else:  # rows of a stack are small: copy them, and release the stack as a whole
             for row, (one, member) in enumerate(places):
                 one.gathering.take(member, done.value[row], done.output[row].copy())
+            done.release()
+
+    def _whole(self, done: Done) -> Done | None:
+        """The end of an order; None while its jobs are done again one by one, after they failed together."""
+        apart = self._apart.pop(done.order, None)
+        if apart is not None:
+            return apart.take(done)
+        task, shares = done.order.task, done.order.shares
+        if not done.failure or shares is None or not isinstance(task, TrainTask) or len(task.jobs) == 1:
+            return done
+        done.release()
+        apart = Apart(done.order, task, shares)
+        for order in apart.orders:
+            self._apart[order] = apart
+            self._started_pool.submit(order)
+        return None
+
+    def _collect_sums(self, done: Done, shares: Shares, places: list[tuple[Round, int]]) -> None:
+        assert done.output is not None
+        alone = len(done.output) == 1
+        for row, (one, members) in enumerate(_by_row(places, shares.rows)):
+            inside = [i for i, own in enumerate(shares.rows) if own == row]
+            results, weights = [done.value[i] for i in inside], [shares.weights[i] for i in inside]
+            total = done.output[row] if alone else done.output[row].copy()
+            if alone:
+                one.gathering.take_sum(members, results, total, weights, done.release)
+            else:
+                one.gathering.take_sum(members, results, total, weights)
+        if not alone:
             done.release()
 
     # Scores and queries
@@ -526,3 +591,4 @@ class SimulatedFederation(HoldsTrials):
             self._pool = None
         self._trials.clear()
         self._running.clear()
+        self._apart.clear()

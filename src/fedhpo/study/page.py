@@ -33,6 +33,8 @@ PARTITIONS: Mapping[str, type[Any]] = {
     "poisson": data.PoissonSkew,
 }
 SPLITS: Mapping[str, type[Any]] = data.SPLIT_RULES
+#: Keys that stand in no section.
+TOP = ("name", "seed", "device", "objectives", "constraints")
 
 
 def page() -> str:
@@ -54,7 +56,11 @@ def page() -> str:
         "`fedhpo runs` and `fedhpo.load_table` only read: they import nothing that a run or a table names, "
         "and follow no links out of a run's directory.",
         "## Top level",
-        _keys(whole, {name: sections[name] for name in ("name", "seed", "objectives", "constraints")}, ()),
+        _keys(
+            whole,
+            {name: sections[name] for name in TOP},
+            (),
+        ),
         *_section(whole, "data"),
         _names(
             "data set",

@@ -235,6 +235,11 @@ class StudyFile(Section):
 
     name: str | None = Field(None, min_length=1, description="name of the run; the file's name if left out")
     seed: int = Field(0, ge=0, description="makes the search repeatable")
+    device: str = Field(
+        "cpu",
+        min_length=1,
+        description="where local training runs: `cpu`, `cuda`, `mps`, or `auto` for a GPU where there is one",
+    )
     objectives: list[str | dict[str, Any]] | None = Field(
         None,
         description="several objectives, in place of `[objective]`: the first is a score such as `accuracy`; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -120,6 +121,9 @@ class Study:
 
     def _check(self) -> None:
         check_server(self.file.server)
+        if self.file.device != "cpu" and (self.file.app is not None or is_learner(self.file.model)):
+            why = "a Flower app chooses its device" if self.file.app else "this model trains on the CPU"
+            raise InputError(f"device = {self.file.device!r}: leave it out, because {why}")
         if self.file.app is None:
             check_data(self.file.data)
         if self.file.app is not None:
@@ -166,14 +170,18 @@ class Study:
 
     def with_seed(self, seed: int) -> Study:
         """The same study with another seed, in its text too."""
-        if seed == self.file.seed:
+        return self._with("seed", seed)
+
+    def with_device(self, device: str) -> Study:
+        """The same study trained on another device, in its text too."""
+        return self._with("device", device)
+
+    def _with(self, key: str, value: Any) -> Study:
+        if value == getattr(self.file, key):
             return self
-        return replace(
-            self,
-            given={**self.given, "seed": seed},
-            file=_file({**self.given, "seed": seed}),
-            text=None if self.text is None else _with_seed(self.text, seed),
-        )
+        given = {**self.given, key: value}
+        text = None if self.text is None else _with_key(self.text, key, value)
+        return replace(self, given=given, file=_file(given), text=text)
 
     @property
     def name(self) -> str:
@@ -398,6 +406,7 @@ class Study:
                 weight_cap=how.weight_cap,
                 train=self.own_training,
                 workers=workers,
+                device=self.file.device,
                 ray=ray,
             )
         except InputError as error:
@@ -534,25 +543,26 @@ def _file(given: Mapping[str, Any]) -> StudyFile:
     return StudyFile(**{"data": {}, "model": {"name": "app"}, **given})
 
 
-def _with_seed(text: str, seed: int) -> str:
-    """A study's text with another seed: who tunes it gets the same search.
+def _with_key(text: str, key: str, value: int | str) -> str:
+    """A study's text with another value of a key, such as the seed: who tunes it gets the same search.
 
-    >>> print(_with_seed("seed = 3\\n[data]\\nseed = 5", 7))
+    >>> print(_with_key("seed = 3\\n[data]\\nseed = 5", "seed", 7))
     # Begun with seed = 7 in place of the file's.
     seed = 7
     [data]
     seed = 5
     """
-    wanted = tomllib.loads(text) | {"seed": seed}
-    note = f"# Begun with seed = {seed} in place of the file's.\n"
+    wanted = tomllib.loads(text) | {key: value}
+    line = f"{key} = {json.dumps(value)}"
+    note = f"# Begun with {line} in place of the file's.\n"
     # Only a key of the whole file counts, and a line inside a long string is none: hence the second look.
     for changed in (
-        re.sub(r"(?m)^\s*seed\s*=.*$", f"seed = {seed}", text, count=1),
-        f"seed = {seed}\n{text}",
+        re.sub(rf"(?m)^\s*{key}\s*=.*$", lambda _: line, text, count=1),
+        f"{line}\n{text}",
     ):
         try:
             if tomllib.loads(changed) == wanted:
                 return note + changed
         except tomllib.TOMLDecodeError:
             continue
-    return f"{note}# Its own seed stands below: tune it with --seed {seed}.\n{text}"
+    return f"{note}# Its own {key} stands below: tune it with --{key} {value}.\n{text}"
