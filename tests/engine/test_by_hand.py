@@ -174,6 +174,9 @@ class Doubled(nn.Linear):
     "factory",
     [
         lambda: Branch(lambda m, x: m.two(m.one(x)) if x.sum() > -1e9 else m.one(x)),  # looks at the data
+        lambda: Branch(lambda m, x: m.two(m.one(x)) if x.shape[0] > 1 else m.one(x)),  # or at its size
+        lambda: Branch(lambda m, x: m.two(m.one(x)) if x.size(0) % 2 < 2 else m.one(x)),
+        lambda: Branch(lambda m, x: m.two(m.one(x)) if x.size(-2) != 1 else m.one(x)),
         lambda: Branch(lambda m, x: m.one(x) + m.two(m.one(x))),  # two ways
         lambda: Branch(lambda m, x: m.one(x)),  # a parameter that is not used
         lambda: Branch(lambda m, x: m.two(m.one(x)) if random.random() < 2 else x),

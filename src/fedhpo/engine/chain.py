@@ -2,7 +2,8 @@
 
 A model is read by watching one forward pass, so that `F.relu(self.first(x))` counts like `nn.Sequential`.
 What cannot be read with certainty is no chain: anything else that is done with the data, branches that look
-at it, tied or frozen parameters, hooks, code that changes the module or draws random numbers.
+at it or at how many rows there are, tied or frozen parameters, hooks, code that changes the module or draws
+random numbers.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _altered(module: nn.Module) -> bool:
 def _watched(module: nn.Module, x: Tensor) -> list[nn.Module] | None:
     """The layers that a forward pass goes through; None where it does anything else with the data."""
     seen: list[tuple[Any, nn.Module | None, Any]] = []  # what a layer was given, the layer, what came out
-    inside: list[nn.Module] = []
+    inside: list[Any] = []
 
     class Watched(Tensor):
         @classmethod
@@ -103,8 +104,13 @@ def _watched(module: nn.Module, x: Tensor) -> list[nn.Module] | None:
             cls, func: Callable[..., Any], types: Iterable[Any], args: Any = (), kwargs: Any = None
         ) -> Any:
             found = super().__torch_function__(func, types, args, kwargs)
-            if not inside and func not in _SHAPE:
-                seen.append((args[0], _as_layer(func, args, kwargs or {}, found), found))
+            if inside:
+                return found
+            if func in _SHAPE:
+                return _guarded(found, args[1:] + tuple((kwargs or {}).values()))
+            inside.append(func)  # what follows are our own questions
+            seen.append((args[0], _as_layer(func, args, kwargs or {}, found), found))
+            inside.pop()
             return found
 
     def enter(layer: nn.Module, _args: Any) -> None:
@@ -133,15 +139,34 @@ def _watched(module: nn.Module, x: Tensor) -> list[nn.Module] | None:
     return found if output is current else None
 
 
+class _Rows(int):
+    """How many rows a batch has. A model may hand it on; one that goes by it treats batches differently."""
+
+    def _looked_at(self, *_: Any) -> Any:
+        raise TypeError("the model looks at how many rows there are")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __float__ = _looked_at
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _looked_at
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _looked_at
+    __hash__ = int.__hash__
+
+
+def _guarded(shape: Any, asked: tuple[Any, ...]) -> Any:
+    """A shape, or what was asked of it, in which the number of rows can only be handed on."""
+    if isinstance(shape, tuple):
+        return (_Rows(shape[0]), *shape[1:])
+    return _Rows(shape) if asked and asked[0] <= 0 else shape
+
+
 def _as_layer(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], found: Any
 ) -> nn.Module | None:
     """The layer that does what a function did."""
-    # By shapes alone: other questions would be seen as the model's.
     x = args[0].shape
     flat = isinstance(found, Tensor) and found.shape == (x[0], math.prod(x[1:]))
     if func in _RESHAPES:
-        return nn.Flatten() if flat and -1 in (*args[1:], *np.ravel(args[1:2])) else None
+        to = args[1] if len(args) > 1 and isinstance(args[1], tuple | list) else args[1:]
+        return nn.Flatten() if flat and any(type(one) is int and one == -1 for one in to) else None
     kind = _FUNCTIONS.get(func)
     if kind is nn.Flatten:
         return nn.Flatten() if flat else None
