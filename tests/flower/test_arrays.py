@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedhpo.engine.flat import FlatModel
-from fedhpo.federations.flower.arrays import Layout, Rejected, decode, encode
-from fedhpo.federations.flower.models import layout_of
+from fedhpo.federations.flower.arrays import decode, encode
+from fedhpo.federations.remote.layout import Layout, Rejected
+from fedhpo.federations.remote.models import layout_of
 
 shapes = st.dictionaries(
     st.text(min_size=1, max_size=8), st.lists(st.integers(0, 4), max_size=3).map(tuple), max_size=4

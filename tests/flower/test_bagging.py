@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from fedhpo.federations.flower.arrays import Rejected
-from fedhpo.federations.flower.bagging import boost, join, read_trees
+from fedhpo.federations.remote.bagging import boost, join, read_trees
+from fedhpo.federations.remote.layout import Rejected
 from fedhpo.learners.boosted import BoostedTrees
 
 FEATURES, ROUNDS = 4, 5

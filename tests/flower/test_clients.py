@@ -7,8 +7,8 @@ from flower_cases import Clock, small_app, small_federation
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.run_errors import DamageError
-from fedhpo.federations.flower.arrays import Rejected
-from fedhpo.federations.flower.clients import Clients, Hello
+from fedhpo.federations.remote.clients import Clients, Hello
+from fedhpo.federations.remote.layout import Rejected
 from fedhpo.flower import FlowerFederation, InProcessGrid
 from fedhpo.protocol.federation import Status, Work
 
@@ -160,7 +160,7 @@ def test_too_few_clients_is_an_error_that_says_how_many():
 
 def test_a_client_whose_node_goes_is_missing_until_it_comes_back():
     federation = small_federation()
-    grid = federation._post.grid
+    grid = federation._post.transport.grid
     federation.start(0, {}, 0)
     gone = next(n for n, c in grid.contexts.items() if c.node_config["partition-id"] == 2)
     context = grid.contexts.pop(gone)

@@ -6,7 +6,7 @@ import pytest
 
 from fedhpo import samplers
 from fedhpo.core.errors import FedhpoError
-from fedhpo.flower.queries import local_search_of
+from fedhpo.parties.queries import local_search_of
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Float, Space
 

@@ -115,12 +115,12 @@ def test_several_trials_share_messages():
 
 def count_messages(federation):
     """Messages as they are sent, one entry each."""
-    sent, push = [], federation._post.grid.push_messages
+    sent, push = [], federation._post.transport.grid.push_messages
 
     def counting(messages):
         messages = list(messages)
         sent.extend(1 for _ in messages)
         return push(messages)
 
-    federation._post.grid.push_messages = counting
+    federation._post.transport.grid.push_messages = counting
     return sent

@@ -8,15 +8,15 @@ import pytest
 from flower_cases import SMALL, small_app
 from flwr.clientapp import ClientApp
 
-import fedhpo.flower.hold
+import fedhpo.parties.hold
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.data import Split, from_clients
 from fedhpo.federations.flower.arrays import decode
 from fedhpo.federations.flower.messages import arrays_of, facts
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
-from fedhpo.flower.hold import Held
 from fedhpo.methods.fedtune import Cells, ProfileQuery, ReferenceTable
+from fedhpo.parties.hold import Held
 from fedhpo.protocol.federation import Work
 from fedhpo.space import Float, Int, Space
 from fedhpo.study import Study

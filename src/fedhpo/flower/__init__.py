@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 # Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
 _HOME = {
-    "Arrays": "fedhpo.federations.flower.models",
+    "Arrays": "fedhpo.federations.remote.models",
     "FlowerFederation": "fedhpo.federations.flower.federation",
-    "FlowerLearnerFederation": "fedhpo.federations.flower.learners",
+    "FlowerLearnerFederation": "fedhpo.federations.flower.federation",
     "InProcessGrid": "fedhpo.federations.flower.in_process",
-    "Scored": "fedhpo.federations.flower.messages",
-    "Task": "fedhpo.federations.flower.messages",
-    "Trained": "fedhpo.federations.flower.messages",
+    "Scored": "fedhpo.federations.remote.messages",
+    "Task": "fedhpo.federations.remote.messages",
+    "Trained": "fedhpo.federations.remote.messages",
     "client": "fedhpo.flower.client_app",
     "tuned": "fedhpo.flower.server_app",
     "wrap": "fedhpo.federations.apps.wrapper",
@@ -28,11 +28,10 @@ _HOME = {
 
 if TYPE_CHECKING:
     from fedhpo.federations.apps.wrapper import wrap
-    from fedhpo.federations.flower.federation import FlowerFederation
+    from fedhpo.federations.flower.federation import FlowerFederation, FlowerLearnerFederation
     from fedhpo.federations.flower.in_process import InProcessGrid, run_in_process
-    from fedhpo.federations.flower.learners import FlowerLearnerFederation
-    from fedhpo.federations.flower.messages import Scored, Task, Trained
-    from fedhpo.federations.flower.models import Arrays
+    from fedhpo.federations.remote.messages import Scored, Task, Trained
+    from fedhpo.federations.remote.models import Arrays
     from fedhpo.flower.client_app import client
     from fedhpo.flower.server_app import tune, tuned
 

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from flwr.app import ArrayRecord, Context, Message
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
-from numpy.typing import NDArray
 
-from fedhpo.core.errors import FedhpoError, InputError
-from fedhpo.core.user_code import in_words
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.arrays import Rejected, decode, encode
-from fedhpo.federations.flower.clients import OWN, SPLITS, Hello
-from fedhpo.federations.flower.messages import BY_SIZE, NamedArrays, Scored, Task, Trained
-from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
-from fedhpo.flower.hold import Held
-from fedhpo.flower.once import answered_once
-from fedhpo.flower.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
-from fedhpo.flower.rules import rule_of
+from fedhpo.core.errors import InputError
+from fedhpo.federations.flower import messages as wire
+from fedhpo.federations.flower.arrays import decode, encode
+from fedhpo.federations.flower.identity import RUNTIME
+from fedhpo.parties.answers import answers
+from fedhpo.parties.party import EvaluateFunction, LabelsFunction, QueryFunction, TrainFunction
 from fedhpo.privacy.local import LocalPrivacy
-from fedhpo.protocol.query import check_query_class, query_of
 
 if TYPE_CHECKING:
-    from fedhpo.flower.study_party import StudyParty
     from fedhpo.study import Study
-
-log = logging.getLogger("fedhpo.flower")
-#: Characters of what a server says that go into this node's log.
-_MOST_TOLD = 500
 
 
 def client(
@@ -95,6 +80,7 @@ def client(
     --------
     >>> import numpy as np
     >>> from flwr.clientapp import ClientApp
+    >>> from fedhpo.flower import Scored, Trained
     >>> def train(arrays, task, context):
     ...     return Trained({"w": arrays["w"] + np.float32(task.config["lr"])}, train_size=10)
     >>> def evaluate(arrays, task, context):
@@ -110,186 +96,62 @@ def client(
     >>> federation.model(0)["w"].tolist()
     0.5
     """
-    if (study is None) == (train is None):
-        raise InputError("give either study, or train and evaluate")
-    answers: dict[str, QueryFunction] = {}
-    party: Party
-    ours: StudyParty | None = None
-    if study is not None:
-        from fedhpo.flower.study_party import StudyParty as Ours
-
-        party = ours = Ours(study, data, device, tell_sizes)
-        answers = dict(ours.queries)
-    elif train is None or evaluate is None:
-        raise InputError("evaluate is missing: without it the server has nothing to select by")
-    else:
-        names = None if hyperparameters is None else tuple(sorted(hyperparameters))
-        party = OwnParty(train, evaluate, sizes, labels, tell_sizes, names)
     _refuse_secure_aggregation(app)
-    answers |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party)
-    if privacy is not None:
-        from fedhpo.flower.private_party import PrivateParty
+    known = answers(
+        runtime=RUNTIME,
+        memory_of=_Memory,
+        study=study,
+        data=data,
+        device=device,
+        tell_sizes=tell_sizes,
+        train=train,
+        evaluate=evaluate,
+        sizes=sizes,
+        labels=labels,
+        hyperparameters=hyperparameters,
+        queries=queries,
+        privacy=privacy,
+        hold_replies=hold_replies,
+    )
 
-        if queries:
-            raise InputError(
-                "queries: a client with privacy answers no queries but local searches: leave them out"
-            )
-        private = PrivateParty(party, privacy, answers)
-        party, answers = private, private.queries
-
-    def hello(message: Message, context: Context) -> Message:
-        return _replied(message, lambda *_: ({"answer": party.hello(context).to_dict()}, {}))
-
-    def on_train(message: Message, context: Context) -> Message:
-        # Read here: the study is read when it is first needed.
-        told = 0.0 if ours is None else ours.hold_replies
-        held = Held(told if hold_replies is None else hold_replies)
-        return held(lambda: _replied(message, lambda task, arrays, _: _trained(party, task, arrays, context)))
-
-    def on_evaluate(message: Message, context: Context) -> Message:
-        return _replied(message, lambda task, arrays, _: (asdict(party.evaluate(arrays, task, context)), {}))
-
-    def on_query(function: QueryFunction) -> Callable[[Message, Context], Message]:
+    def on(kind: str) -> Callable[[Message, Context], Message]:
         def answer(message: Message, context: Context) -> Message:
-            return _replied(
-                message, lambda task, arrays, asked: _answered(function(asked, arrays, task, context))
-            )
+            replies, models = known(kind, wire.facts(message), lambda name: _model(message, name), context)
+            encoded = {
+                name: model if isinstance(model, bytes) else encode(model) for name, model in models.items()
+            }
+            return Message(wire.content({"replies": replies}, encoded), reply_to=message)
 
         return answer
 
-    app.train()(on_train)
-    app.evaluate()(on_evaluate)
-    app.query(messages.HELLO)(hello)
-    app.query(messages.LEFT_OUT)(_left_out)
-    for name, function in answers.items():
-        app.query(name)(on_query(function))
+    for kind in known.kinds:
+        category, _, name = kind.partition(".")
+        register = getattr(app, category)
+        (register(name) if name else register())(on(kind))
     return app
 
 
-def _left_out(message: Message, context: Context) -> Message:
-    """The server says that this node takes no part, and why: for the log that the node's owner reads."""
+class _Memory:
+    """What a node keeps, in the state that Flower holds for it."""
 
-    def told(task: Task, arrays: Any, asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        log.warning("this node takes no part in the run: %s", str(asked["why"])[:_MOST_TOLD])
-        return {"answer": None}, {}
+    def __init__(self, context: Context) -> None:
+        self._state = context.state
 
-    return _replied(message, told)
+    def recall(self, key: str) -> str | None:
+        """What was kept; None if nothing was."""
+        kept = self._state.get(key)
+        return str(kept[wire.FIELD]) if isinstance(kept, ConfigRecord) else None
 
-
-def _own_queries(kinds: Sequence[type[Any]], party: Party) -> dict[str, QueryFunction]:
-    """A function for each class of queries that the client's owner listed."""
-    named = {check_query_class(kind): kind for kind in kinds}
-    if named and not hasattr(party, "answer"):
-        raise InputError(
-            "queries: classes need study, whose rows they are answered from; with train and evaluate give "
-            "functions by name, queries={'name': function}"
-        )
-
-    def function(kind: type[Any]) -> QueryFunction:
-        def answer(asked: Mapping[str, Any], model: Any, task: Task, context: Context) -> Any:
-            query: Any = query_of(kind, asked)
-
-            def of(query: Any) -> Any:
-                return party.answer(query, model, task, context)  # type: ignore[attr-defined]
-
-            # A private one: noise that a server could undo is drawn here, and once.
-            return answered_once(query.at_client(), context, of) if hasattr(query, "at_client") else of(query)
-
-        return answer
-
-    return {name: function(kind) for name, kind in named.items()}
+    def keep(self, key: str, text: str) -> None:
+        """Keep it."""
+        self._state[key] = ConfigRecord({wire.FIELD: text})
 
 
-@dataclass(frozen=True)
-class OwnParty:
-    """A client with functions of its own."""
-
-    trains: TrainFunction
-    scores: EvaluateFunction
-    sizes: Callable[[Context], Mapping[str, int]] | None
-    labels: LabelsFunction | None
-    tells: bool = True
-    hyperparameters: tuple[str, ...] | None = None
-
-    def hello(self, context: Context) -> Hello:
-        """Who it is, by its node's config."""
-        sizes = {"train": 1, "validation": 1} if self.sizes is None else self.sizes(context)
-        told = {split: int(sizes.get(split, 0)) for split in SPLITS}
-        if not self.tells:
-            told = {split: min(rows, 1) for split, rows in told.items()}
-        return Hello(*named(context), told, training=OWN, hyperparameters=self.hyperparameters)
-
-    def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
-        """Train by the user's function, after a rule was resolved."""
-        if task.rule is not None:
-            if self.labels is None:
-                raise InputError("the client's app does not say what its labels are: client(..., labels=...)")
-            config = rule_of(task.rule).resolve(*self.labels(context))
-            return replace(
-                self.trains(arrays, replace(task, config=config, rule=None), context), samples=None
-            )
-        return self.trains(arrays, task, context)
-
-    def evaluate(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Scored:
-        """Score by the user's function."""
-        return self.scores(arrays, task, context)
-
-
-def named(context: Context) -> tuple[int | None, str | None]:
-    """The partition id and the name in a node's config."""
-    partition, name = context.node_config.get("partition-id"), context.node_config.get("name")
-    return None if partition is None else int(partition), None if name is None else str(name)
-
-
-def _replied(message: Message, do: Callable[[Task, Any, Any], tuple[dict[str, Any], Any]]) -> Message:
-    """The reply to all tasks of a message; what fails is told for each by itself."""
-    asked = messages.facts(message)
-    replies: list[dict[str, Any]] = []
-    models: dict[str, Any] = {}
-    for place, one in enumerate(asked["tasks"]):
-        task = Task.from_dict(one, asked["client"])
-        try:
-            reply, arrays = do(task, _model(message, one), one.get("query"))
-            reply = {"trial": task.trial, **reply}
-            if isinstance(arrays, bytes):
-                reply["arrays"] = f"model-{place}"
-                models[f"model-{place}"] = arrays
-            elif not all(np.isfinite(array).all() for array in arrays.values()):
-                reply = {"trial": task.trial, "failure": messages.DIVERGED}
-            elif arrays:
-                reply["arrays"] = f"model-{place}"
-                models[f"model-{place}"] = encode(arrays)
-        except TaskMissing as late:
-            reply = {"trial": task.trial, "missing": str(late)}
-        except Exception as error:  # a task that fails is told, it does not take the others with it
-            reply = {"trial": task.trial, "failure": _what(error)}
-        replies.append(reply)
-    return Message(messages.content({"replies": replies}, models), reply_to=message)
-
-
-def _model(message: Message, asked: Mapping[str, Any]) -> Any:
-    """The model that came with a task: named arrays, or bytes."""
-    name = asked.get("arrays")
-    if name is None:
-        return {}
+def _model(message: Message, name: Any) -> Any:
+    """A model that came with a message: named arrays, or bytes."""
     if isinstance(message.content.get(name), ArrayRecord):
-        return decode(messages.arrays_of(message, name))
-    return messages.bytes_of(message, name, sys.maxsize)
-
-
-#: What tells how many rows a client has: an accuracy does, as a share of so many.
-_TELLS_SIZE = ("train_size", "validation_size", "samples", "accuracy_before", "accuracy_after")
-
-
-def _trained(
-    party: Party, task: Task, arrays: Any, context: Context
-) -> tuple[dict[str, Any], NamedArrays | bytes]:
-    """The facts of a reply, and the model. Of a rule, nothing leaves that only its look-up needed."""
-    trained = party.train(arrays, task, context)
-    facts = {name: value for name, value in vars(trained).items() if name != "arrays" and value is not None}
-    if task.rule is not None and not (party.tells and task.weighting == BY_SIZE):
-        facts = {name: value for name, value in facts.items() if name not in _TELLS_SIZE}
-    return facts, trained.arrays
+        return decode(wire.arrays_of(message, name))
+    return wire.bytes_of(message, name, sys.maxsize)
 
 
 def _refuse_secure_aggregation(app: ClientApp) -> None:
@@ -301,13 +163,3 @@ def _refuse_secure_aggregation(app: ClientApp) -> None:
                 "scores beside them), and under it the server sees no single update, so that no robust rule "
                 "could work: leave the mod out"
             )
-
-
-def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    answer, cost = found if isinstance(found, tuple) else (found, {})
-    return {"answer": answer, "cost": cost}, {}
-
-
-def _what(error: Exception) -> str:
-    told = isinstance(error, FedhpoError | Rejected | TaskFailed)
-    return str(error) if told else in_words(error)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower.federation import FlowerFederation
-from fedhpo.federations.flower.grid import GridFederation
-from fedhpo.learners import HGB, XGBOOST
-from fedhpo.models import MODELS, models
-from fedhpo.protocol.objective import BALANCED
+from fedhpo.federations.flower.federation import FlowerFederation, FlowerLearnerFederation
+from fedhpo.federations.flower.identity import RUNTIME
+from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
-from fedhpo.study.learners import is_learner
+from fedhpo.study.remote import remote_federation, waiting
 from fedhpo.tuning.result import Result
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 #: The key of the run config that names the run's directory.
 RUN_DIRECTORY = "run-dir"
-CLIENTS = "clients.json"
 
 
 def tune(
@@ -86,9 +83,7 @@ def app_federation(
         raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
     file = read_app(section.path)
     config = {key: value for key, value in run_config.items() if key != RUN_DIRECTORY}
-    settings = study.file.flower.model_dump(exclude_none=True, exclude={"hold_replies"})
-    settings.setdefault("clients", study.file.budget.cohort)
-    settings["clients_file"] = None if directory is None else directory / CLIENTS
+    settings = waiting(study, RUNTIME, directory)
     return AppFederation(
         PlainGrid(grid),
         replace(file, config={**file.config, **config}),
@@ -115,44 +110,14 @@ def run_directory(run_config: Mapping[str, Any]) -> Path:
 
 def federation_of(
     grid: Grid, study: Study, directory: Path | None = None, model: Any = None, **options: Any
-) -> GridFederation:
+) -> RemoteClients:
     """The federation that a study describes, behind a grid."""
-    server, name = study.file.server, study.file.model.name
-    # What clients do is theirs.
-    settings = study.file.flower.model_dump(exclude_none=True, exclude={"hold_replies"})
-    settings.setdefault("clients", study.file.budget.cohort)
-    settings["clients_file"] = None if directory is None else directory / CLIENTS
-    if is_learner(study.file.model):
-        return _learners(grid, study, settings | options)
-    if model is None:
-        model = name if name in MODELS else models.find(name, "model.name")
-    return FlowerFederation(
-        grid,
+    return remote_federation(
+        study,
+        RUNTIME,
+        partial(FlowerFederation, grid),
+        partial(FlowerLearnerFederation, grid),
+        directory,
         model,
-        server=server.optimiser,
-        strategy=server.strategy,
-        aggregation=study.aggregation(default=SAFE),
-        **(settings | options),
+        **options,
     )
-
-
-def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFederation:
-    """Boosted trees, the one learner whose parts can be joined without anybody's rows.
-
-    Clients may search with scikit-learn's ("hgb"); what they train is XGBoost's, under the same names.
-    """
-    from fedhpo.federations.flower.learners import FlowerLearnerFederation
-
-    model = study.file.model
-    if model.name not in (HGB.name, XGBOOST.name):
-        raise InputError(
-            f"model.name = {model.name!r}: trained by `fedhpo tune`, not over Flower, since what clients fit "
-            f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
-        )
-    if "training" in model.others:
-        raise InputError(
-            f"model.training = {model.others['training']!r}: over Flower boosted trees are trained by "
-            "bagging; leave it out"
-        )
-    scoring = model.others.get("scoring") or BALANCED
-    return FlowerLearnerFederation(grid, weighting=study._weighting, scoring=scoring, **settings)

@@ -92,6 +92,7 @@ def page() -> str:
         *_section(whole, "proxy"),
         *_section(whole, "proxy", "budget"),
         *_section(whole, "flower"),
+        *_section(whole, "nvflare"),
     ]
     return "\n\n".join(piece for piece in pieces if piece) + "\n"
 

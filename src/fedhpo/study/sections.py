@@ -103,7 +103,7 @@ class Client(Section):
     )
     open: bool = Field(
         False,
-        description="clients train in their own way (over Flower, say): any name in `[space.client]` goes",
+        description="clients train in their own way (over Flower or NVFlare): any name in `[space.client]` goes",
     )
 
 
@@ -136,7 +136,7 @@ class Server(Section):
     ) = Field(
         None,
         description="a rule, or a preset that some hostile clients cannot overturn; `mean` in a simulation "
-        "and `safe` over Flower if left out",
+        "and `safe` over Flower and NVFlare if left out",
     )
     trim: float = Field(
         0.1,
@@ -147,13 +147,13 @@ class Server(Section):
     weight_cap: float | None = Field(
         None,
         ge=1,
-        description="the most that a client weighs, in median sizes of its cohort; 2 over Flower if left out",
+        description="the most that a client weighs, in median sizes of its cohort; 2 over Flower and NVFlare if left out",
     )
     clip_norm: float | None = Field(None, gt=0, description="longest update; longer ones are shortened")
 
 
-class Flower(Section):
-    """How the clients of a Flower app are waited for; other runs do not look at this section."""
+class Remote(Section):
+    """How clients that are asked by messages are waited for."""
 
     clients: int | None = Field(
         None, ge=1, description="clients to wait for before the run begins; `budget.cohort` if left out"
@@ -170,6 +170,14 @@ class Flower(Section):
         "that its time tells neither epochs nor rows; less than `deadline`",
     )
     most_rows: int = Field(1_000_000, ge=1, description="the most rows that a client may say it has")
+
+
+class Flower(Remote):
+    """How the clients of a Flower app are waited for; other runs do not look at this section."""
+
+
+class NVFlare(Remote):
+    """How the clients of an NVFlare job are waited for; other runs do not look at this section."""
 
 
 class SpaceSection(Section):
@@ -257,6 +265,7 @@ class StudyFile(Section):
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     server: Server = Field(default_factory=lambda: Server.model_validate({}))
     flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
+    nvflare: NVFlare = Field(default_factory=lambda: NVFlare.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())
     evaluation: EvaluationSection = Field(default_factory=lambda: EvaluationSection())
     method: dict[str, Any] = Field({}, description="`name` and the arguments of the method; auto if left out")

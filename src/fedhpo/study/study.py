@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 #: Keys that change no search.
-_BESIDE = ("name", "flower")
+_BESIDE = ("name", "flower", "nvflare")
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Study:
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
-        flower = self.file.flower
-        if flower.hold_replies >= flower.deadline:
-            raise InputError(
-                f"flower.hold_replies = {flower.hold_replies:g}: must be less than flower.deadline "
-                f"({flower.deadline:g}), after which a reply is too late"
-            )
+        for name, remote in (("flower", self.file.flower), ("nvflare", self.file.nvflare)):
+            if remote.hold_replies >= remote.deadline:
+                raise InputError(
+                    f"{name}.hold_replies = {remote.hold_replies:g}: must be less than {name}.deadline "
+                    f"({remote.deadline:g}), after which a reply is too late"
+                )
         budget = self.file.budget
         if budget.total is not None and budget.total < budget.rounds:
             raise InputError(

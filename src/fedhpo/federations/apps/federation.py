@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from flwr.app import Message
 from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
@@ -19,11 +18,11 @@ from fedhpo.core.streams import derive
 from fedhpo.federations.apps.app_file import AppFile
 from fedhpo.federations.apps.captured import Captured, capture
 from fedhpo.federations.apps.round import AppRound, AppTrial, RecordParcel, asked_config, closed, read_trained
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.clients import PLAIN
-from fedhpo.federations.flower.grid import GridFederation
-from fedhpo.federations.flower.mailbox import Item
-from fedhpo.federations.flower.messages import Task
+from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
+from fedhpo.federations.remote.base import RemoteClients
+from fedhpo.federations.remote.clients import PLAIN
+from fedhpo.federations.remote.mailbox import Item
+from fedhpo.federations.remote.messages import TRAIN, Task
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import Ints, Query, RoundReport, SplitName, Status, TrialState, Work
@@ -47,7 +46,7 @@ class Names:
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
-class AppFederation(GridFederation):
+class AppFederation(RemoteClients):
     """Clients behind a grid that run an app, wrapped by `fedhpo.flower.wrap`; the server's side is here.
 
     Parameters
@@ -61,7 +60,7 @@ class AppFederation(GridFederation):
     weight_cap
         If given, how much a client weighs at most, in median sizes of its cohort; else as the app does.
     settings
-        How clients are waited for: see `GridFederation`.
+        How clients are waited for: see `RemoteClients`.
     """
 
     own_metrics = True
@@ -76,7 +75,7 @@ class AppFederation(GridFederation):
         weight_cap: float | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(grid, **settings)
+        super().__init__(FlowerTransport(grid), **settings)
         self._app, self._server, self._objective, self._cap = app, server, objective, weight_cap
         self._metrics = (objective.metric, *objective.also)
         self._trials: TrialTable[AppTrial, AppRound] = TrialTable()
@@ -253,15 +252,16 @@ class AppFederation(GridFederation):
         seeds = (trial.seed, trial.calls)
         task = Task(work.trial, client, trial.round, trial.model, {}, None, work.scores, seeds, app=app)
 
-        def read(reply: Any, message: Message) -> Any:
-            return read_trained(reply, message, work.trial, trial.arrays, self._post.message_bytes)
+        def read(reply: Any, message: Any) -> Any:
+            assert isinstance(message, FlowerReply)
+            return read_trained(reply, message.message, work.trial, trial.arrays, self._post.message_bytes)
 
         def done(status: Status, why: str, value: Any) -> None:
             one.take(member, status, why, value)
             if status == Status.OK:
                 self._note_reads(value.read, value.keeps_state)
 
-        return Item(client, messages.TRAIN, task.to_dict(), parcel, read, done)
+        return Item(client, TRAIN, task.to_dict(), parcel, read, done)
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         self._trials.submitted(trial)
@@ -317,7 +317,7 @@ class AppFederation(GridFederation):
             self._told.add(what)
             warnings.warn(text, stacklevel=2)
 
-    # What the tasks of `GridFederation` are about
+    # What the tasks of `RemoteClients` are about
 
     def _limits(self, clients: Sequence[int], split: SplitName) -> Ints:
         return np.full(len(clients), self._most_rows, np.int64)

@@ -19,12 +19,13 @@ from flwr.serverapp import Grid
 from fedhpo.core.user_code import in_words
 from fedhpo.federations.apps.wrapper import metrics_of_reply, scored
 from fedhpo.federations.flower import messages as wire
-from fedhpo.federations.flower.clients import PLAIN, Hello
-from fedhpo.federations.flower.replies import TaskFailed
+from fedhpo.federations.remote.clients import PLAIN, Hello
+from fedhpo.federations.remote.messages import HELLO, QUERY, TRAIN
+from fedhpo.federations.remote.replies import TaskFailed
 
 #: Flower's code for a client app that raised an exception: it knows no such query.
 _RAISED = 2
-_HELLO = f"{wire.QUERY}.{wire.HELLO}"
+_HELLO = f"{QUERY}.{HELLO}"
 
 
 @dataclass(eq=False)
@@ -78,7 +79,7 @@ class PlainGrid(Grid):
     def _send(self, ours: str, job: _Job) -> None:
         how, arrays = job.task["app"], wire.arrays_of(job.message, job.task.get("arrays"))
         kind = job.message.metadata.message_type
-        config = how["config" if kind == wire.TRAIN else "evaluate"]
+        config = how["config" if kind == TRAIN else "evaluate"]
         content = RecordDict({how["keys"][0]: arrays, how["keys"][1]: ConfigRecord(dict(config))})
         plain = Message(content, job.message.metadata.dst_node_id, kind, ttl=job.message.metadata.ttl)
         [flowers] = self._grid.push_messages([plain])
@@ -123,7 +124,7 @@ class PlainGrid(Grid):
         trial, place = job.task["trial"], len(job.replies)
         try:
             metrics = metrics_of_reply(reply)
-            if job.message.metadata.message_type != wire.TRAIN:
+            if job.message.metadata.message_type != TRAIN:
                 return {"trial": trial, **scored(metrics, job.task["app"]), "metrics": metrics}
             arrays = next(iter(reply.content.array_records.values()), None)
             if arrays is None:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.captured import Captured, replayed_config
-from fedhpo.federations.flower.arrays import Rejected, decode_like
+from fedhpo.federations.flower.arrays import decode_like
 from fedhpo.federations.flower.messages import arrays_of
-from fedhpo.federations.flower.replies import facts_of, score_in
+from fedhpo.federations.remote.layout import Rejected
+from fedhpo.federations.remote.replies import facts_of, score_in
 from fedhpo.federations.strategies.state import StrategyState, set_state
 from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
 from fedhpo.protocol.federation import Cost, Ints, RoundReport, Status, TrialState, Work

@@ -20,10 +20,11 @@ from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.streams import derive, seeded
 from fedhpo.core.user_code import in_words
 from fedhpo.federations.apps.reads import ReadConfig
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.arrays import Rejected
-from fedhpo.federations.flower.clients import APP, Hello
-from fedhpo.federations.flower.replies import TaskFailed
+from fedhpo.federations.flower import messages as wire
+from fedhpo.federations.remote import messages
+from fedhpo.federations.remote.clients import APP, Hello
+from fedhpo.federations.remote.layout import Rejected
+from fedhpo.federations.remote.replies import TaskFailed
 
 #: Under this name apps tell how many rows a metric is over.
 EXAMPLES = "num-examples"
@@ -38,7 +39,7 @@ def wrap(app: ClientApp) -> ClientApp:
     outer = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        if messages.RECORD not in message.content:
+        if wire.RECORD not in message.content:
             return app(message, context)
         return _answered(app, message, context)
 
@@ -56,11 +57,11 @@ def _hello(message: Message, context: Context) -> Message:
         {"train": 1, "validation": 1, "test": 0},  # how many rows there are is told with each reply
         training=APP,
     )
-    return Message(messages.content({"replies": [{"answer": hello.to_dict()}]}), reply_to=message)
+    return Message(wire.content({"replies": [{"answer": hello.to_dict()}]}), reply_to=message)
 
 
 def _answered(app: ClientApp, message: Message, context: Context) -> Message:
-    asked = messages.facts(message)
+    asked = wire.facts(message)
     replies: list[dict[str, Any]] = []
     models: dict[str, Any] = {}
     train = message.metadata.message_type.partition(".")[0] == messages.TRAIN
@@ -75,7 +76,7 @@ def _answered(app: ClientApp, message: Message, context: Context) -> Message:
         except Exception as error:  # a task that fails is told, it does not take the others with it
             told = isinstance(error, FedhpoError | Rejected | TaskFailed)
             replies.append({"trial": one["trial"], "failure": str(error) if told else in_words(error)})
-    return Message(messages.content({"replies": replies}, models), reply_to=message)
+    return Message(wire.content({"replies": replies}, models), reply_to=message)
 
 
 class _AppTask:
@@ -86,7 +87,7 @@ class _AppTask:
     ) -> None:
         self._app, self._message, self._context = app, message, context
         self._task, self._how, self._client = task, task["app"], client
-        self._arrays = messages.arrays_of(message, task.get("arrays"))
+        self._arrays = wire.arrays_of(message, task.get("arrays"))
         self._forget()
 
     def train(self) -> tuple[dict[str, Any], ArrayRecord]:

@@ -4,57 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedhpo.core.vectors import Vector, named_parts
+from fedhpo.federations.remote.layout import Layout, Rejected, few
 
 #: How Flower names arrays in numpy's own file format.
 _NUMPY = "numpy.ndarray"
 _FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 #: More than the header of any array of ours takes.
 _HEADER = 4096
-
-
-class Rejected(Exception):
-    """A reply that must not be used; the message says why."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The named arrays that a model's flat vector is made of; its first `trainable` numbers are trained."""
-
-    shapes: Mapping[str, tuple[int, ...]]
-    trainable: int
-
-    @property
-    def size(self) -> int:
-        """Numbers in all."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
-
-    def split(self, vector: Vector) -> dict[str, Vector]:
-        """The vector as named arrays, which share its memory.
-
-        >>> layout = Layout({"weight": (2, 2), "bias": (2,)}, 6)
-        >>> layout.split(np.arange(6, dtype=np.float32))["weight"].tolist()
-        [[0.0, 1.0], [2.0, 3.0]]
-        """
-        return named_parts(self.shapes, vector)
-
-    def join(self, arrays: Mapping[str, NDArray[Any]]) -> Vector:
-        """Named arrays as one vector; `Rejected` where they are not the model's."""
-        if arrays.keys() != self.shapes.keys():
-            raise Rejected(f"the arrays are {_few(arrays)}, expected {_few(self.shapes)}")
-        for name, shape in self.shapes.items():
-            if arrays[name].shape != shape:
-                raise Rejected(f"array {name!r} has shape {arrays[name].shape}, expected {shape}")
-        parts = [np.asarray(arrays[name], np.float32).reshape(-1) for name in self.shapes]
-        return np.concatenate([np.empty(0, np.float32), *parts])
 
 
 def encode(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
@@ -68,7 +31,7 @@ def decode(record: ArrayRecord, layout: Layout | None = None) -> dict[str, NDArr
     Without a layout, as at a client that knows its server, only lengths and types are checked.
     """
     if layout is not None and set(record) != set(layout.shapes):
-        raise Rejected(f"the arrays are {_few(record)}, expected {_few(layout.shapes)}")
+        raise Rejected(f"the arrays are {few(record)}, expected {few(layout.shapes)}")
     wanted = layout.shapes if layout is not None else dict.fromkeys(record)
     return {name: _decode(name, record[name], shape) for name, shape in wanted.items()}
 
@@ -89,7 +52,7 @@ def decode_like(
     [0, 1, 2]
     """
     if set(record) != set(like):
-        raise Rejected(f"the arrays are {_few(record)}, expected {_few(like)}")
+        raise Rejected(f"the arrays are {few(record)}, expected {few(like)}")
     found = {}
     for name, old in like.items():
         if len(record[name].data) > max(most_bytes, old.nbytes + _HEADER):
@@ -135,8 +98,3 @@ def _decode(
         raise Rejected(f"array {name!r} holds {len(array.data) - begin} bytes, its header says {length}")
     values = np.frombuffer(array.data, wanted.newbyteorder("<"), offset=begin)
     return values.reshape(found, order="F" if fortran else "C")
-
-
-def _few(names: Mapping[str, Any] | Sequence[str]) -> str:
-    shown = [repr(str(name)[:60]) for name in names][:4]
-    return ", ".join(shown) + (", ..." if len(names) > 4 else "") if shown else "none"

@@ -1,231 +1,37 @@
-"""The Flower federation: real clients, reached through the grid of a Flower `ServerApp`."""
+"""The federations of real clients that are reached through the grid of a Flower `ServerApp`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
-from flwr.app import Message
 from flwr.serverapp import Grid
 from torch import nn
 
-from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.aggregation.presets import SAFE
-from fedhpo.aggregation.server import optimiser_class
-from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.fingerprint import code_of
-from fedhpo.core.hyperparameters import parse
-from fedhpo.engine.executor import JobResult
-from fedhpo.engine.factory import ZooModel, model_factory
-from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import ModelFactory
-from fedhpo.engine.gather import Gathering
-from fedhpo.engine.hyperparameters import Local
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.clients import SGD
-from fedhpo.federations.flower.grid import GridFederation
-from fedhpo.federations.flower.mailbox import ArraysParcel, Item
-from fedhpo.federations.flower.messages import Task
-from fedhpo.federations.flower.models import Arrays, TorchModel
-from fedhpo.federations.flower.replies import read_trained
-from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
-from fedhpo.protocol import federation as protocol
-from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
-from fedhpo.protocol.fine_tune import FineTune
-from fedhpo.space.config import Config
+from fedhpo.federations.flower.identity import RUNTIME
+from fedhpo.federations.flower.transport import FlowerTransport
+from fedhpo.federations.remote.federation import RemoteFederation
+from fedhpo.federations.remote.learners import RemoteLearnerFederation
+from fedhpo.federations.remote.models import Arrays
 
 
-class FlowerFederation(HoldsTrials, GridFederation):
+class FlowerFederation(RemoteFederation):
     """Clients behind a Flower grid; the server's side of training happens here.
 
-    Parameters
-    ----------
-    grid
-        What Flower gives to a `ServerApp`, or an `InProcessGrid`.
-    model
-        A name from `fedhpo.models`, a callable that builds a `torch.nn.Module`, a module, or, for models that
-        are none of torch's, `Arrays(function)`.
-    server, aggregation
-        The server optimiser, and how updates are put together; see `fedhpo.simulate`. Here it is a rule that
-        a quarter of hostile clients does not overturn (`fedhpo.aggregation.presets.SAFE`) if left out.
-    strategy
-        In place of both, one of Flower's strategies by name, or `package.module:Name`: see
-        `fedhpo.federations.strategies.named.named_strategy`.
-    settings
-        How clients are waited for and checked: see `GridFederation`.
+    `grid` is what Flower gives to a `ServerApp`, or an `InProcessGrid`; the rest is that of
+    `RemoteFederation`.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        model: str | nn.Module | ModelFactory | Arrays,
-        *,
-        server: str = "fedavg",
-        aggregation: Aggregation | None = None,
-        strategy: str | None = None,
-        **settings: Any,
-    ) -> None:
-        optimiser_class(server)  # an unknown name is an error here, not in the first round
-        self._server = server
-        self._aggregation = aggregation or SAFE
-        if self._aggregation.cap is not None:
-            settings = {"weight_cap": self._aggregation.cap} | settings
-        super().__init__(grid, **settings)
-        self._model = self._server_model(model)
-        self._strategy = strategy
-        kept = strategy_server(
-            strategy, self._aggregation.weighting, repeatable=bool(settings.get("repeatable"))
-        )
-        self._trials = Trials(self._model.first, self._aggregation, server, kept)
-        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.PRODUCTS}
-        if len(np.intersect1d(self.train_clients, self.validation_clients)):
-            able.add(protocol.SCORES_IN_ROUND)
-        self.capabilities |= able
+    runtime: ClassVar[str] = RUNTIME
 
-    def _server_model(self, model: Any) -> TorchModel | Arrays:
-        if isinstance(model, Arrays):
-            return model
-        if isinstance(model, str):
-            shape = self._clients.common("shape")
-            if shape is None:
-                raise InputError(f"model = {model!r}: no client says of what shape its samples are")
-            return TorchModel(ZooModel(model, shape, self._clients.common("classes") or 1))
-        return TorchModel(model_factory(model, None))  # type: ignore[arg-type]  # only a name needs data
+    def __init__(self, grid: Grid, model: str | nn.Module | ModelFactory | Arrays, **settings: Any) -> None:
+        super().__init__(FlowerTransport(grid), model, **settings)
 
-    def model(self, trial: int) -> Any:
-        """The trial's model for use outside the federation: a module, or named arrays."""
-        one = self._trials[trial]
-        return self._model.trained(self._trials.shapes[one.shape], one.weights, one.model)
 
-    # Rounds
+class FlowerLearnerFederation(RemoteLearnerFederation):
+    """Clients behind a Flower grid that boost trees; the rest is that of `RemoteLearnerFederation`."""
 
-    def submit(self, work: Work) -> None:
-        self._submit([work])
+    runtime: ClassVar[str] = RUNTIME
 
-    def round(self, work: Sequence[Work]) -> list[RoundReport]:
-        self._submit(work)
-        return [self.next_done(piece.trial) for piece in work]
-
-    def _submit(self, works: Sequence[Work]) -> None:
-        """Send the tasks of several rounds: those for one client share a message."""
-        self._trials.apart(works)
-        begun = [self._begin(work) for work in works]
-        self._nodes.look()
-        for one in begun:
-            self._trials.rounds[one.work.trial] = one
-            parcel = ArraysParcel(one.trial.weights, self._trials.shapes[one.trial.shape])
-            for member in range(len(one.work.cohort)):
-                self._post.add(self._training(one, member, parcel))
-        self._post.send()
-
-    def _begin(self, work: Work) -> Round:
-        trial = self._trials[work.trial]
-        self._trials.idle(work.trial)
-        sizes = self._can_train(work.cohort)
-        epochs = np.ones(len(work.cohort))
-        if not work.by_rule:
-            own = [work.config_of(i) for i in range(1 if isinstance(work.client, Mapping) else len(sizes))]
-            epochs[:] = [self._epochs(config) for config in own]
-        # As in the simulated federation, whose sums are taken in this order.
-        sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
-        optimiser, aggregate = self._trials.server_side(work)
-        gathering = Gathering.of(
-            len(trial.weights),
-            sequence,
-            aggregate,
-            np.zeros(len(sizes), np.bool_),
-            products=self._trials.products(work),
-            limits=(self._limits(work.cohort, "train"), self._limits(work.cohort, "validation")),
-        )
-        return Round(work, trial, optimiser, gathering)
-
-    def _epochs(self, config: Mapping[str, Any]) -> int:
-        """Checks client hyperparameters, where the clients' training is ours, and counts epochs."""
-        hellos = self._clients.hellos.values()
-        if all(hello.training == SGD for hello in hellos):
-            return parse(Local, "client", config).epochs
-        for declared in {hello.hyperparameters for hello in hellos if hello.hyperparameters is not None}:
-            for name in config:
-                if name not in declared:
-                    raise unknown_name("hyperparameter of the clients' own training", name, declared)
-        return 1
-
-    def preflight(self, config: Config, metric: str) -> None:
-        self._epochs(config.client)
-
-    def _training(self, one: Round, member: int, parcel: ArraysParcel) -> Item:
-        work, trial, client = one.work, one.trial, int(one.work.cohort[member])
-        task = Task(
-            work.trial,
-            client,
-            trial.round,
-            trial.model,
-            {} if work.by_rule else work.config_of(member),
-            work.client.to_dict() if isinstance(work.client, ClientSide) else None,
-            work.scores,
-            (trial.seed, trial.calls),
-            weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
-        )
-
-        def read(reply: Any, message: Message) -> Any:
-            result, after = read_trained(
-                reply, message, work.trial, parcel.layout, self._most_rows, by_rule=work.by_rule
-            )
-            return result, after - trial.weights
-
-        def done(status: Status, why: str, value: Any) -> None:
-            if status == Status.MISSING:
-                one.missing.add(member)
-            result, update = value if status == Status.OK else (JobResult(failure=why), None)
-            one.gathering.take(member, result, update)
-
-        return Item(client, messages.TRAIN, task.to_dict(), parcel, read, done)
-
-    def next_done(self, trial: int | None = None) -> RoundReport:
-        while (one := self._trials.ended(trial)) is None:
-            self._post.collect()
-        return self._trials.end(one, self._minimum(one.work.minimum, len(one.work.cohort)))
-
-    def ready(self) -> list[int]:
-        return self._trials.ready()
-
-    # What the tasks of `GridFederation` are about
-
-    def _asked_of(self, trial: int) -> tuple[ArraysParcel, Task, tuple[int, ...]]:
-        one = self._trials[trial]
-        self._trials.idle(trial)
-        parcel = ArraysParcel(one.weights, self._trials.shapes[one.shape])
-        return parcel, Task(trial, 0, one.round, one.model), (one.seed, one.calls)
-
-    def _check_fine_tune(self, task: FineTune) -> None:
-        self._epochs(task.client)
-
-    # The federation itself
-
-    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        if isinstance(self._model, Arrays):
-            described = code_of(self._model.function)
-        else:
-            described = model_of(self._model.factory, model)
-        settings = {"server": self._server, **asdict(self._aggregation)}
-        if self._strategy is not None:
-            settings["strategy"] = self._strategy
-        return super().fingerprint(model) | {"model": described, "settings": settings}
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "runtime": "flower",
-            "clients": len(self._clients.hellos),
-            "ordered_by": self._clients.by,
-            "server": self._strategy or self._server,
-            "weighting": self._aggregation.weighting,
-            "aggregation": self._aggregation.rule if self._strategy is None else self._strategy,
-            "parameters": max((layout.size for layout in self._trials.shapes.values()), default=0),
-            "deadline": self._post.deadline,
-            "dropped": ", ".join(f"{what}: {count}" for what, count in self.dropped.items()),
-        }
-
-    def close(self) -> None:
-        self._trials.clear()
+    def __init__(self, grid: Grid, **settings: Any) -> None:
+        super().__init__(FlowerTransport(grid), **settings)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: What this runtime is called in studies and results.
+RUNTIME = "flower"
+
 
 def assume_identity(run: int, node: int) -> None:
     """Let this process write messages as the server of a run, unless Flower has said who it is."""

@@ -1,148 +1,28 @@
-"""What server and clients say to each other: for `client(...)`, and for a `ClientApp` of your own.
+"""Messages as Flower's: for `client(...)`, and for a `ClientApp` of your own.
 
-Every message holds the record `fedhpo` with one field, `json`, and, for each model in it, a record of named
-float32 arrays (of boosted trees: a record with one field, `bytes`). A message may hold several tasks: several
-trials, each with its own model and config.
-
-- `train`: `{"format": 1, "client": 3, "tasks": [TASK, ...]}`, a task as in `Task.to_dict`, its `arrays`
-  naming the model's record. The reply is `{"format": 1, "replies": [REPLY, ...]}`, one for each task and in
-  their order: `{"trial": 0, "arrays": "model-0", "train_size": 90, "validation_size": 10, "loss_before": 2.3,
-  "loss_after": 1.9, ...}`, where `arrays` names the record with the model after training; or
-  `{"trial": 0, "failure": "why"}`.
-- `evaluate`: the same without training; a reply is `{"trial": 0, "size": 10, "loss": 2.3, "accuracy": 0.1}`.
-  Where the task names `metrics`, the reply holds them too: `"metrics": {"auroc": 0.8}`.
-- `query.NAME`: work that is not a round; a reply is `{"answer": ...}`, whatever JSON the query wants.
-  `query.hello` asks who is there, the answer is `{"partition": 3, "name": null, "sizes": {"train": 90}}`.
-  `query.left_out` tells a node that it takes no part, and why: `"query": {"why": "..."}`; any answer will do.
-
-A score that there is not is null or NaN. A client whose training diverged, so that the model after it is not
-finite, says so: its failure is "update is not finite". Arrays that hold NaN are rejected.
+What they say is in `fedhpo.federations.remote.messages`. Every message holds the record `fedhpo` with one
+field, `json`, and, for each model in it, a record of named float32 arrays (of boosted trees: a record with
+one field, `bytes`).
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from numpy.typing import NDArray
 
-from fedhpo.federations.flower.arrays import Rejected
+from fedhpo.federations.remote.layout import Rejected
+from fedhpo.federations.remote.messages import from_text, to_text
 
-FORMAT = 1
 RECORD, FIELD, BYTES = "fedhpo", "json", "bytes"
-TRAIN, EVALUATE, QUERY, HELLO, LEFT_OUT = "train", "evaluate", "query", "hello", "left_out"
-#: A client's update weighs by its rows; by any other word, its rows do not matter.
-BY_SIZE, UNIFORM = "size", "uniform"
-#: The failure of a client whose training diverged, in the words that methods know.
-DIVERGED = "update is not finite"
-#: The longest JSON that a reply may hold; the answer to a query may be long.
-MOST_JSON = 1 << 24
-
-NamedArrays = Mapping[str, NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Task:
-    """What one task asks: which trial, at which round of it, under which hyperparameters.
-
-    `trial` is -1 in a query that is about none. `config` are client hyperparameters, `model` those of the
-    model's shape; with a `rule` the client finds its `config` itself. `seed` is for the client's random
-    numbers: the same task has the same one. `scores` says whether to score the model "before" and "after",
-    on the rows of `split`. `weighting` says, with a rule, whether the client's number of rows matters: where
-    it does not, the reply leaves out sizes and accuracies. `metrics` are further metrics to compute in an
-    evaluation, by name. `app` is for a Flower app that is tuned as it is (`fedhpo.federations.apps`).
-    """
-
-    trial: int
-    client: int = 0
-    round: int = 0
-    model: Mapping[str, Any] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    rule: Mapping[str, Any] | None = None
-    scores: tuple[str, ...] = ()
-    seed: tuple[int, ...] = ()
-    split: str = "validation"
-    weighting: str = BY_SIZE
-    metrics: tuple[str, ...] = ()
-    app: Mapping[str, Any] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The task as it travels, but for the client's number, which its message holds.
-
-        >>> Task(trial=0, config={"lr": 0.1}, scores=("before",), seed=(7, 0)).to_dict()
-        {'trial': 0, 'round': 0, 'model': {}, 'config': {'lr': 0.1}, 'scores': ['before'], 'seed': [7, 0], \
-'split': 'validation'}
-        """
-        how: dict[str, Any] = {"config": dict(self.config)}
-        if self.rule is not None:
-            how = {"rule": dict(self.rule), "weighting": self.weighting}
-        return {
-            "trial": self.trial,
-            "round": self.round,
-            "model": dict(self.model),
-            **how,
-            "scores": list(self.scores),
-            "seed": list(self.seed),
-            "split": self.split,
-            **({"metrics": list(self.metrics)} if self.metrics else {}),
-            **({} if self.app is None else {"app": dict(self.app)}),
-        }
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any], client: int) -> Task:
-        """What `to_dict` wrote."""
-        values = {name: given[name] for name in ("round", "model", "split", "weighting") if name in given}
-        return cls(
-            given.get("trial", -1),
-            client=client,
-            config=given.get("config", {}),
-            rule=given.get("rule"),
-            scores=tuple(given.get("scores", ())),
-            seed=tuple(given.get("seed", ())),
-            metrics=tuple(given.get("metrics", ())),
-            app=given.get("app"),
-            **values,
-        )
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a client sends back of training: the model's arrays after it, rows and scores.
-
-    Of boosted trees `arrays` are bytes (`fedhpo.federations.flower.bagging`).
-    `samples` counts the rows trained on, each as often as it was; `train_size` if left out.
-    """
-
-    arrays: NamedArrays | bytes
-    train_size: int
-    validation_size: int = 0
-    loss_before: float = math.nan
-    loss_after: float = math.nan
-    accuracy_before: float = math.nan
-    accuracy_after: float = math.nan
-    samples: int | None = None
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What a client sends back of an evaluation: rows, mean loss and accuracy over them, further metrics."""
-
-    size: int
-    loss: float = math.nan
-    accuracy: float = math.nan
-    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 def content(
     facts: Mapping[str, Any], models: Mapping[str, Mapping[str, Array] | bytes] | None = None
 ) -> RecordDict:
     """Facts and models as the content of a message. Records are new each time: no two messages share one."""
-    records: dict[str, Any] = {RECORD: ConfigRecord({FIELD: json.dumps({"format": FORMAT, **facts})})}
+    records: dict[str, Any] = {RECORD: ConfigRecord({FIELD: to_text(facts)})}
     for name, model in (models or {}).items():
         records[name] = ConfigRecord({BYTES: model}) if isinstance(model, bytes) else ArrayRecord(dict(model))
     return RecordDict(records)
@@ -154,15 +34,7 @@ def facts(message: Message) -> dict[str, Any]:
     text = record.get(FIELD) if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str):
         raise Rejected(f"the message has no text {FIELD!r} in a record {RECORD!r}")
-    if len(text) > MOST_JSON:
-        raise Rejected(f"its JSON has {len(text)} characters, at most {MOST_JSON} are read")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Rejected(f"its JSON cannot be read: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise Rejected(f"the message is not in format {FORMAT}: is fedhpo of one version on all machines?")
-    return found
+    return from_text(text)
 
 
 def arrays_of(message: Message, name: Any) -> ArrayRecord:
@@ -181,13 +53,4 @@ def bytes_of(message: Message, name: Any, most: int) -> bytes:
         raise Rejected(f"there is no record of bytes {str(name)[:60]!r}")
     if len(found) > most:
         raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
-    return found
-
-
-def replies(message: Message, expected: int) -> Sequence[Any]:
-    """The replies in a message: one for each task, in their order."""
-    found = facts(message).get("replies")
-    if not isinstance(found, list) or len(found) != expected:
-        count = len(found) if isinstance(found, list) else "no"
-        raise Rejected(f"{count} replies to {expected} tasks")
     return found

@@ -7,15 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flwr.app import Context
-
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.data import without_missing
-from fedhpo.federations.flower.clients import Hello
-from fedhpo.federations.flower.messages import Scored, Task, Trained
-from fedhpo.flower.rows import DataFunction, NodeRows
+from fedhpo.federations.remote.clients import Hello
+from fedhpo.federations.remote.messages import Scored, Task, Trained
 from fedhpo.methods import FedTune
 from fedhpo.methods.fedtune import TablePolicy
+from fedhpo.parties.context import Context
+from fedhpo.parties.rows import DataFunction, NodeRows
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
@@ -24,12 +23,12 @@ from fedhpo.study import Study
 from fedhpo.study.learners import is_learner
 
 if TYPE_CHECKING:
-    from fedhpo.flower.torch_party import TorchParty
-    from fedhpo.flower.trees_party import TreesParty
+    from fedhpo.parties.torch_party import TorchParty
+    from fedhpo.parties.trees_party import TreesParty
 
 
 class StudyParty:
-    """What a node does for a study; see `NodeRows` for `data`."""
+    """What a node does for a study; see `NodeRows` for `data`. `runtime` is the study's section about it."""
 
     def __init__(
         self,
@@ -37,8 +36,10 @@ class StudyParty:
         data: DataFunction | None = None,
         device: str = "cpu",
         tell_sizes: bool = True,
+        runtime: str = "flower",
     ) -> None:
         self._given, self._data, self._device, self._tells = study, data, device, tell_sizes
+        self._runtime = runtime
 
     @cached_property
     def _study(self) -> Study:
@@ -58,7 +59,8 @@ class StudyParty:
     @property
     def hold_replies(self) -> float:
         """Seconds after which a reply to a training leaves."""
-        return self._study.file.flower.hold_replies
+        held: float = getattr(self._study.file, self._runtime).hold_replies
+        return held
 
     @cached_property
     def _rows(self) -> NodeRows:
@@ -71,10 +73,10 @@ class StudyParty:
     def _party(self) -> TorchParty | TreesParty:
         study, rows = self._study, self._rows
         if is_learner(study.file.model):
-            from fedhpo.flower.trees_party import TreesParty
+            from fedhpo.parties.trees_party import TreesParty
 
             return TreesParty(study, rows)
-        from fedhpo.flower.torch_party import TorchParty
+        from fedhpo.parties.torch_party import TorchParty
 
         return TorchParty(study, rows, self._device)
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
 
 from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData, Split, from_clients
-from fedhpo.federations.flower.clients import SPLITS, Hello
-from fedhpo.flower.client_app import named
+from fedhpo.federations.remote.clients import SPLITS, Hello
+from fedhpo.parties.context import Context, named
 
 #: A client's own rows: what `fedhpo.from_clients` takes for one client.
 DataFunction = Callable[[Context], Any]

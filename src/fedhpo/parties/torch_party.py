@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Context
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
-from fedhpo.federations.flower.clients import OWN, SGD, Hello
-from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
-from fedhpo.federations.flower.models import layout_of
-from fedhpo.federations.flower.replies import TaskFailed
-from fedhpo.flower.queries import local_search_of, searched
-from fedhpo.flower.rows import NodeRows
-from fedhpo.flower.rules import rule_of
+from fedhpo.federations.remote.clients import OWN, SGD, Hello
+from fedhpo.federations.remote.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.federations.remote.models import layout_of
+from fedhpo.federations.remote.replies import TaskFailed
+from fedhpo.parties.context import Context
+from fedhpo.parties.queries import local_search_of, searched
+from fedhpo.parties.rows import NodeRows
+from fedhpo.parties.rules import rule_of
 from fedhpo.protocol.metrics import distinct
 from fedhpo.study import Study
 

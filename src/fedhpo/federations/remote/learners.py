@@ -1,4 +1,4 @@
-"""Boosted trees over Flower: local searches at the nodes (FLoRA), then one federated training by bagging.
+"""Boosted trees at clients: local searches at the nodes (FLoRA), then one federated training by bagging.
 
 As in `fedhpo.federations.learners` a learner is trained whole: one round is one training.
 """
@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from flwr.app import Message
-from flwr.serverapp import Grid
 
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.bagging import BAGGING, Tree, join, read_trees
-from fedhpo.federations.flower.clients import TREES
-from fedhpo.federations.flower.grid import GridFederation
-from fedhpo.federations.flower.mailbox import Item, TreesParcel
-from fedhpo.federations.flower.messages import Task
-from fedhpo.federations.flower.replies import read_boosted
+from fedhpo.federations.remote import messages
+from fedhpo.federations.remote.bagging import BAGGING, Tree, join, read_trees
+from fedhpo.federations.remote.base import RemoteClients
+from fedhpo.federations.remote.clients import TREES
+from fedhpo.federations.remote.mailbox import Item, TreesParcel
+from fedhpo.federations.remote.messages import Task
+from fedhpo.federations.remote.replies import read_boosted
+from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.paper import XGBOOST
@@ -61,27 +60,35 @@ class _Round:
         return len(self.replies) == len(self.work.cohort)
 
 
-class FlowerLearnerFederation(GridFederation):
-    """Clients behind a Flower grid that boost trees; see `bagging` for how they are joined.
+class RemoteLearnerFederation(RemoteClients):
+    """Clients that are asked by messages and boost trees; see `bagging` for how they are joined.
 
     Parameters
     ----------
-    grid
-        What Flower gives to a `ServerApp`, or an `InProcessGrid`.
+    transport
+        What brings messages to the clients' nodes, and replies back.
     weighting
         Whether clients weigh by their training rows ("size") or all the same ("uniform").
     scoring
         How clients score, for the report: that is up to the study at each of them.
     settings
-        How clients are waited for and checked: see `GridFederation`.
+        How clients are waited for and checked: see `RemoteClients`.
     """
 
+    #: What brings the messages, by name.
+    runtime: ClassVar[str]
+
     def __init__(
-        self, grid: Grid, *, weighting: str = "size", scoring: str = "balanced_accuracy", **settings: Any
+        self,
+        transport: Transport,
+        *,
+        weighting: str = "size",
+        scoring: str = "balanced_accuracy",
+        **settings: Any,
     ) -> None:
         self._weighting = Aggregation(weighting).weighting  # refuses an unknown one
         self._scored_by = scoring
-        super().__init__(grid, **settings)
+        super().__init__(transport, **settings)
         for number, hello in self._clients.hellos.items():
             if hello.training != TREES:
                 raise InputError(f"client {number} boosts no trees: is the study the same on all machines?")
@@ -152,7 +159,7 @@ class FlowerLearnerFederation(GridFederation):
         rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
-        def read(reply: Any, message: Message) -> _Reply:
+        def read(reply: Any, message: Incoming) -> _Reply:
             most = self._post.message_bytes
             rows, held, raw = read_boosted(reply, message, work.trial, self._most_rows, most)
             rows, held = min(rows, limits[0]), min(held, limits[1])
@@ -208,7 +215,7 @@ class FlowerLearnerFederation(GridFederation):
             ),
         )
 
-    # What the tasks of `GridFederation` are about
+    # What the tasks of `RemoteClients` are about
 
     def _asked_of(self, trial: int) -> tuple[TreesParcel, Task, tuple[int, ...]]:
         self._trials.idle(trial)
@@ -229,7 +236,7 @@ class FlowerLearnerFederation(GridFederation):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "runtime": "flower",
+            "runtime": self.runtime,
             "clients": len(self._clients.hellos),
             "ordered_by": self._clients.by,
             "learner": XGBOOST.name,

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flwr.app import Context
-
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
-from fedhpo.federations.flower.bagging import boost
-from fedhpo.federations.flower.clients import TREES, Hello
-from fedhpo.federations.flower.messages import Scored, Task, Trained
 from fedhpo.federations.learners import LearnerFederation
-from fedhpo.flower.queries import local_search_of, searched
-from fedhpo.flower.rows import NodeRows
+from fedhpo.federations.remote.bagging import boost
+from fedhpo.federations.remote.clients import TREES, Hello
+from fedhpo.federations.remote.messages import Scored, Task, Trained
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.scoring import BALANCED, outputs_of, score_of
 from fedhpo.learners.tasks import Bench
+from fedhpo.parties.context import Context
+from fedhpo.parties.queries import local_search_of, searched
+from fedhpo.parties.rows import NodeRows
 from fedhpo.protocol.metrics import distinct
 from fedhpo.study import Study
 from fedhpo.study.learners import learner_in

@@ -11,50 +11,19 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
-
-from flwr.app import Array, Message
-from flwr.serverapp import Grid
+from typing import Any
 
 from fedhpo.core.vectors import Vector
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.arrays import Layout, Rejected, encode
-from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
+from fedhpo.federations.remote.layout import Layout, Rejected
+from fedhpo.federations.remote.messages import replies_in
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
+from fedhpo.federations.remote.transport import Incoming, Outgoing, Parcel, Transport, Trouble
 from fedhpo.protocol.federation import Status
 
-log = logging.getLogger("fedhpo.flower")
+log = logging.getLogger("fedhpo.remote")
 
-#: Flower's error codes. A node that has gone, or a message that expired, is a client that never replied.
-_MISSING = {
-    3: "the message expired",
-    4: "its reply expired",
-    5: "its node has gone",
-}
-_FAILED = {
-    0: "unknown error",
-    1: "the client app could not be loaded",
-    2: "the client app raised an exception",
-    6: "a mod of the client app refused",
-    7: "the app's bundle is not valid",
-    8: "the client's process died",
-}
-#: What may go better a second time.
-_PASSING = {0, 3, 4, 5, 8}
 #: Seconds between looks: at least, at most, and as a share of the time since something came.
 _SHORTEST_WAIT, _LONGEST_WAIT, _WAIT_SHARE = 0.002, 1.0, 0.05
-
-
-class Parcel(Protocol):
-    """A model to be sent, encoded once however many clients get it; compared by identity."""
-
-    @property
-    def content(self) -> Mapping[str, Array] | bytes:
-        """The model as it travels."""
-
-    @property
-    def bytes(self) -> int:
-        """What it weighs."""
 
 
 @dataclass(eq=False)
@@ -64,10 +33,10 @@ class ArraysParcel:
     vector: Vector
     layout: Layout
 
-    @cached_property
-    def content(self) -> Mapping[str, Array]:
-        """The model's arrays as Flower's."""
-        return encode(self.layout.split(self.vector))
+    @property
+    def content(self) -> Mapping[str, Vector]:
+        """Its arrays."""
+        return self.layout.split(self.vector)
 
     @property
     def bytes(self) -> int:
@@ -98,7 +67,7 @@ class Item:
     kind: str
     task: Mapping[str, Any]
     model: Parcel | None
-    read: Callable[[Any, Message], Any]
+    read: Callable[[Any, Incoming], Any]
     done: Callable[[Status, str, Any], None]
     trainings: int = 1
     attempts: int = 0
@@ -122,7 +91,7 @@ class _Sent:
 class Post:
     """See the module's docstring. `node_of` says where a client is now, or that it is not there."""
 
-    grid: Grid
+    transport: Transport
     node_of: Callable[[int], int | None]
     deadline: float
     retries: int
@@ -144,7 +113,7 @@ class Post:
 
     def send(self) -> None:
         """Push a message to every node that has something waiting and nothing in flight."""
-        out: list[tuple[Message, _Sent]] = []
+        out: list[tuple[Outgoing, _Sent]] = []
         for line in [line for line in self._lines.values() if line]:
             node = line[0].node if line[0].node is not None else self.node_of(line[0].client)
             if node is None:
@@ -160,14 +129,13 @@ class Post:
         if not out:
             return
         self._heard = self.clock()
-        taken = set(self.grid.push_messages([message for message, _ in out]))
-        for message, sent in out:
-            if message.metadata.message_id in taken:
-                self._sent[message.metadata.message_id] = sent
+        names = self.transport.push([message for message, _ in out])
+        for name, (_, sent) in zip(names, out, strict=True):
+            if name is not None:
+                self._sent[name] = sent
             else:
                 self._free(sent)
-                for item in sent.items:
-                    self._end(item, Status.MISSING, "Flower did not take the message")
+                self._end_all(sent, Status.MISSING, "the message was not taken")
 
     def _fill(self, line: deque[Item]) -> list[Item]:
         """As many items of one kind as fit into one message, and at least one."""
@@ -178,24 +146,21 @@ class Post:
             items.append(line.popleft())
         return items
 
-    def _message(self, items: list[Item], node: int, seconds: float) -> Message:
+    def _message(self, items: list[Item], node: int, seconds: float) -> Outgoing:
         parcels = list(dict.fromkeys(item.model for item in items if item.model is not None))
         names = {parcel: f"model-{place}" for place, parcel in enumerate(parcels)}
         tasks = [
             {**item.task, "arrays": names[item.model]} if item.model is not None else dict(item.task)
             for item in items
         ]
-        content = messages.content(
-            {"client": items[0].client, "tasks": tasks},
-            {name: parcel.content for parcel, name in names.items()},
-        )
-        return Message(content, node, items[0].kind, ttl=seconds)
+        facts = {"client": items[0].client, "tasks": tasks}
+        return Outgoing(node, items[0].kind, facts, {n: parcel for parcel, n in names.items()}, seconds)
 
     def collect(self) -> None:
         """Send what can go, take what came; with nothing come, rest for a while."""
         self.send()
-        came = list(self.grid.pull_messages([*self._sent, *self._late])) if self._sent else []
-        twice = {key for key, n in Counter(m.metadata.reply_to_message_id for m in came).items() if n > 1}
+        came = list(self.transport.pull([*self._sent, *self._late])) if self._sent else []
+        twice = {key for key, n in Counter(reply.to for reply in came).items() if n > 1}
         for message in came:
             self._receive(message, twice)
         now = self.clock()
@@ -211,9 +176,9 @@ class Post:
         elif self._sent:
             self.sleep(min(max(_WAIT_SHARE * (now - self._heard), _SHORTEST_WAIT), _LONGEST_WAIT))
 
-    def _receive(self, message: Message, twice: set[str]) -> None:
+    def _receive(self, message: Incoming, twice: set[str]) -> None:
         """A reply: whose it is, whether it may be looked at, what became of each of its tasks."""
-        key = message.metadata.reply_to_message_id
+        key = message.to
         if key in self._late:
             self.note("replies after the deadline", f"client {self._late.pop(key).items[0].client}")
             return
@@ -226,17 +191,17 @@ class Post:
         if key in twice:
             self.note("duplicate replies", f"client {sent.items[0].client}")
             self._end_all(sent, Status.FAILED, "it replied more than once")
-        elif message.has_error():
-            self._error(sent, message.error.code, message.error.reason or "")
-        elif message.metadata.src_node_id != sent.node:
+        elif message.trouble is not None:
+            self._trouble(sent, message.trouble)
+        elif message.node != sent.node:
             self.note("replies by another node", f"client {sent.items[0].client}")
             self._end_all(sent, Status.FAILED, "the reply is by another node")
         else:
             self._read(sent, message)
 
-    def _read(self, sent: _Sent, message: Message) -> None:
+    def _read(self, sent: _Sent, message: Incoming) -> None:
         try:
-            replies = messages.replies(message, len(sent.items))
+            replies = replies_in(message.facts(), len(sent.items))
         except Rejected as why:
             self.note("rejected replies", f"client {sent.items[0].client}: {why}")
             self._end_all(sent, Status.FAILED, str(why))
@@ -257,16 +222,14 @@ class Post:
             else:
                 self._end(item, Status.OK, "", value)
 
-    def _error(self, sent: _Sent, code: int, reason: str) -> None:
-        known = _MISSING.get(code) or _FAILED.get(code, f"error {code} of Flower")
-        why = f"{known}: {reason.strip()[:500]}" if reason.strip() else known
+    def _trouble(self, sent: _Sent, trouble: Trouble) -> None:
         for item in sent.items:
-            if code in _PASSING and item.attempts < self.retries:
+            if trouble.passing and item.attempts < self.retries:
                 item.attempts += 1
-                log.info("client %d: %s; asked once more", item.client, why)
+                log.info("client %d: %s; asked once more", item.client, trouble.why)
                 self.add(item)
             else:
-                self._end(item, Status.MISSING if code in _MISSING else Status.FAILED, why)
+                self._end(item, Status.MISSING if trouble.missing else Status.FAILED, trouble.why)
 
     def note(self, what: str, details: str) -> None:
         """Count something that was dropped, and log it."""

@@ -9,12 +9,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from flwr.app import ConfigRecord, Context
-
 from fedhpo.core.errors import InputError
+from fedhpo.parties.context import Memory
 
 
-def answered_once(query: Any, context: Context, answer: Callable[[Any], Any]) -> Any:
+def answered_once(query: Any, memory: Memory, answer: Callable[[Any], Any]) -> Any:
     """What the client told when it was first asked in this run, or else the answer, which is kept.
 
     A query of the same kind that asks for something else, such as other cells, is refused.
@@ -22,14 +21,14 @@ def answered_once(query: Any, context: Context, answer: Callable[[Any], Any]) ->
     key = f"fedhpo-once-{query.name}"
     # A server may choose any seed: that makes no other question.
     asked = {name: value for name, value in query.to_dict().items() if name != "seed"}
-    about = json.dumps(asked, sort_keys=True)
-    kept = context.state.get(key)
-    if isinstance(kept, ConfigRecord):
-        if kept["asked"] != about:
+    kept = memory.recall(key)
+    if kept is not None:
+        known = json.loads(kept)
+        if known["asked"] != json.loads(json.dumps(asked)):
             raise InputError(f"query {query.name!r} was answered in this run, for another question")
-        return _as_replied(json.loads(str(kept["reply"])))
+        return _as_replied(known["reply"])
     found = answer(query)
-    context.state[key] = ConfigRecord({"asked": about, "reply": json.dumps(found)})
+    memory.keep(key, json.dumps({"asked": asked, "reply": found}))
     return _as_replied(json.loads(json.dumps(found)))
 
 

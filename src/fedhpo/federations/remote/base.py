@@ -1,4 +1,4 @@
-"""What every federation behind a Flower grid does: who the clients are, scores, queries."""
+"""What every federation whose clients are asked by messages does: who they are, scores, queries."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.serverapp import Grid
 
 from fedhpo.aggregation.sizes import WEIGHT_CAP, size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.clients import SPLITS
-from fedhpo.federations.flower.mailbox import Item, Parcel, Post
-from fedhpo.federations.flower.messages import Task
-from fedhpo.federations.flower.nodes import Nodes
-from fedhpo.federations.flower.replies import read_answer, read_scored
+from fedhpo.federations.remote import messages
+from fedhpo.federations.remote.clients import SPLITS
+from fedhpo.federations.remote.mailbox import Item, Post
+from fedhpo.federations.remote.messages import Task
+from fedhpo.federations.remote.nodes import Nodes
+from fedhpo.federations.remote.replies import read_answer, read_scored
+from fedhpo.federations.remote.transport import Parcel, Transport
 from fedhpo.protocol.federation import (
     QUERY,
     REPEATABLE,
@@ -42,13 +42,13 @@ from fedhpo.queries.own import query_seed
 _SCORE_BYTES = 24
 
 
-class GridFederation(Federation):
-    """Clients behind a Flower grid, whatever they train.
+class RemoteClients(Federation):
+    """Clients that are asked by messages, whatever they train.
 
     Parameters
     ----------
-    grid
-        What Flower gives to a `ServerApp`, or an `InProcessGrid`.
+    transport
+        What brings messages to the clients' nodes, and replies back.
     clients
         How many clients to wait for before the run begins; all nodes that are there are taken.
     patience
@@ -77,7 +77,7 @@ class GridFederation(Federation):
 
     def __init__(
         self,
-        grid: Grid,
+        transport: Transport,
         *,
         clients: int = 1,
         patience: float = 300.0,
@@ -109,9 +109,9 @@ class GridFederation(Federation):
         self._quorum, self._most_rows, self._weight_cap = quorum, most_rows, weight_cap
         self._metrics: tuple[str, ...] = ()
         self._post = Post(
-            grid, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
+            transport, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
         )
-        self._nodes = Nodes(grid, self._post, most_rows)
+        self._nodes = Nodes(transport, self._post, most_rows)
         self._clients = self._nodes.gather(clients, patience, Path(clients_file) if clients_file else None)
         self.train_clients = self._clients.holders("train")
         self.validation_clients = self._clients.holders("validation")
@@ -172,7 +172,7 @@ class GridFederation(Federation):
                 )
             if not by_name(metric):
                 raise InputError(
-                    f"metric {metric.name!r}: no function travels to Flower's clients; use a name of ours "
+                    f"metric {metric.name!r}: no function travels to clients; use a name of ours "
                     "or of scikit-learn's scorers"
                 )
         self._metrics = tuple(metric.name for metric in metrics)
@@ -243,7 +243,7 @@ class GridFederation(Federation):
         """Ask clients to do work that is not a round; a query with a `trial` is sent with its model."""
         if isinstance(task, LocalSearch) and task.privacy is not None and task.privacy.release != "exact":
             raise InputError(
-                "privacy.release = 'simulated' is for simulation: over Flower, where clients are real, noise "
+                "privacy.release = 'simulated' is for simulation: where clients are real, noise "
                 "must be 'exact'"
             )
         number = getattr(task, "trial", None)

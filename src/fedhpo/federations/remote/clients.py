@@ -22,7 +22,7 @@ import numpy as np
 
 from fedhpo.core.digests import read_with_digest, write_with_digest
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower.arrays import Rejected
+from fedhpo.federations.remote.layout import Rejected
 from fedhpo.protocol.federation import Ints, SplitName
 
 SPLITS = get_args(SplitName)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from flwr.serverapp import Grid
-
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower import messages
-from fedhpo.federations.flower.clients import Clients, Hello
-from fedhpo.federations.flower.mailbox import Item, Post
-from fedhpo.federations.flower.replies import read_answer
+from fedhpo.federations.remote import messages
+from fedhpo.federations.remote.clients import Clients, Hello
+from fedhpo.federations.remote.mailbox import Item, Post
+from fedhpo.federations.remote.replies import read_answer
+from fedhpo.federations.remote.transport import Transport
 from fedhpo.protocol.federation import Status
 
 #: Seconds between looks for nodes while none is waited for, and until one that failed is greeted again.
@@ -19,10 +18,10 @@ _LOOK, _AGAIN = 0.5, 10.0
 
 
 class Nodes:
-    """The nodes of a grid; after `gather` each is one of the run's clients, or left out."""
+    """The nodes behind a transport; after `gather` each is one of the run's clients, or left out."""
 
-    def __init__(self, grid: Grid, post: Post, most_rows: int) -> None:
-        self._grid, self._post, self._most_rows = grid, post, most_rows
+    def __init__(self, transport: Transport, post: Post, most_rows: int) -> None:
+        self._transport, self._post, self._most_rows = transport, post, most_rows
         self._said: dict[int, Hello | None] = {}
         self._waiting: set[int] = set()
         self._clients: Clients | None = None
@@ -40,7 +39,7 @@ class Nodes:
             if self._post.clock() > end:
                 raise InputError(
                     f"{self._count} of {wanted} clients are there after {patience:g} s: "
-                    f"start more SuperNodes, or ask for fewer clients{self._refused}"
+                    f"start more, or ask for fewer clients{self._refused}"
                 )
             if self._waiting:
                 self._post.collect()
@@ -68,7 +67,7 @@ class Nodes:
 
     def look(self) -> bool:
         """See which nodes are there and greet new ones; returns whether some have yet to answer."""
-        present = set(self._grid.get_node_ids())
+        present = set(self._transport.nodes())
         for gone in self._said.keys() - present:  # one that comes back is greeted again
             del self._said[gone]
             self._waiting.discard(gone)

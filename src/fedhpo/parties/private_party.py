@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower.clients import Hello
-from fedhpo.federations.flower.messages import Scored, Task, Trained
-from fedhpo.flower.party import Party, QueryFunction
+from fedhpo.federations.remote.clients import Hello
+from fedhpo.federations.remote.messages import Scored, Task, Trained
+from fedhpo.parties.context import Context
+from fedhpo.parties.party import Party, QueryFunction
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.privacy.spending import SpendingLedger
 from fedhpo.queries.local_search import LocalSearch

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flwr.app import Message
-
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import finite
-from fedhpo.federations.flower.arrays import Layout, Rejected, decode
-from fedhpo.federations.flower.messages import Scored, arrays_of, bytes_of
+from fedhpo.federations.remote.layout import Layout, Rejected
+from fedhpo.federations.remote.messages import Scored
+from fedhpo.federations.remote.transport import Incoming
 from fedhpo.protocol.federation import Cost
 
 #: Longest reason of a client's that is kept.
@@ -28,7 +27,7 @@ class TaskMissing(Exception):
 
 
 def read_trained(
-    reply: Any, message: Message, trial: int, layout: Layout, most_rows: int, *, by_rule: bool = False
+    reply: Any, message: Incoming, trial: int, layout: Layout, most_rows: int, *, by_rule: bool = False
 ) -> tuple[JobResult, Vector]:
     """The result of training, and the model after it as a vector.
 
@@ -48,7 +47,7 @@ def read_trained(
         accuracy_after=score_in(found, "accuracy_after", share=True),
         samples=_size({"samples": rows} | _given(found, "samples"), "samples", 0, 1 << 53),
     )
-    vector = layout.join(decode(arrays_of(message, found.get("arrays")), layout))
+    vector = layout.join(message.arrays(found.get("arrays"), layout))
     if not finite(vector):
         # Not in the words for an honest client whose training diverged, from which methods learn.
         raise Rejected("its arrays hold NaN or infinite numbers")
@@ -56,14 +55,14 @@ def read_trained(
 
 
 def read_boosted(
-    reply: Any, message: Message, trial: int, most_rows: int, most_bytes: int
+    reply: Any, message: Incoming, trial: int, most_rows: int, most_bytes: int
 ) -> tuple[int, int, bytes]:
     """Training rows, validation rows, and the trees, not looked at yet."""
     found = facts_of(reply, trial)
     return (
         _size(found, "train_size", 1, most_rows),
         _size(found, "validation_size", 0, most_rows),
-        bytes_of(message, found.get("arrays"), most_bytes),
+        message.bytes(found.get("arrays"), most_bytes),
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fedhpo import samplers
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.federations.flower.replies import TaskFailed, TaskMissing
-from fedhpo.flower.rows import NodeRows
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
+from fedhpo.parties.rows import NodeRows
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import Answer, Status
 from fedhpo.protocol.sampler import Sampler

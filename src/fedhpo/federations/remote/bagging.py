@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.federations.flower.arrays import Rejected
+from fedhpo.federations.remote.layout import Rejected
 from fedhpo.learners.boosted import BoostedTrees, import_xgboost
 
 #: How one federated training is done, as the result names it.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import Context
 from numpy.typing import NDArray
 
-from fedhpo.federations.flower.clients import Hello
-from fedhpo.federations.flower.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.federations.remote.clients import Hello
+from fedhpo.federations.remote.messages import NamedArrays, Scored, Task, Trained
+from fedhpo.parties.context import Context
 
 TrainFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Trained]
 EvaluateFunction = Callable[[dict[str, NDArray[np.float32]], Task, Context], Scored]

@@ -14,7 +14,7 @@ from fedhpo.core.vectors import Vector
 from fedhpo.engine import flat
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
-from fedhpo.federations.flower.arrays import Layout
+from fedhpo.federations.remote.layout import Layout
 
 
 @dataclass(frozen=True)

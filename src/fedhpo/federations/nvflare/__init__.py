@@ -1,0 +1,1 @@
+"""The federation of real clients that NVFlare's Collab API reaches."""

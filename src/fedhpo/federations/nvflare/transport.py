@@ -1,0 +1,163 @@
+"""NVFlare's Collab API as a transport: each message is a call of a method that the client publishes.
+
+A call waits for its reply in a thread of its own, so that clients work side by side. NVFlare has decoded a reply
+before it is seen here (its own format, nothing pickled); names, types and shapes are checked before use.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedhpo.federations.remote.layout import Layout, Rejected, few
+from fedhpo.federations.remote.messages import from_text, to_text
+from fedhpo.federations.remote.transport import Outgoing, Trouble
+
+#: What this runtime is called in studies and results.
+RUNTIME = "nvflare"
+#: What a message and a reply consist of.
+TEXT, MODELS = "text", "models"
+#: The mailbox gives a message up after its seconds: the call may end a little later.
+_SLACK = 1.0
+
+
+class Proxy(Protocol):
+    """A client as the Collab API shows it; called with options, it has the methods that the client publishes."""
+
+    @property
+    def name(self) -> str:
+        """Its site's name."""
+
+    def __call__(self, *, timeout: float) -> Any:
+        """The same, for calls that may take so long."""
+
+
+@dataclass(frozen=True)
+class CollabReply:
+    """What a call returned, or why it did not."""
+
+    to: str
+    node: int
+    content: Mapping[str, Any] = field(default_factory=dict)
+    trouble: Trouble | None = None
+
+    def facts(self) -> Mapping[str, Any]:
+        """What it says in plain values."""
+        text = self.content.get(TEXT) if isinstance(self.content, dict) else None
+        if not isinstance(text, str):
+            raise Rejected(f"the reply has no text {TEXT!r}")
+        return from_text(text)
+
+    def _model(self, name: Any) -> Any:
+        models = self.content.get(MODELS)
+        found = models.get(name) if isinstance(models, dict) and isinstance(name, str) else None
+        if found is None:
+            raise Rejected(f"there is no model {str(name)[:60]!r}")
+        return found
+
+    def arrays(self, name: Any, layout: Layout) -> dict[str, NDArray[np.float32]]:
+        """One of its models: named arrays, which must be those of the layout."""
+        found = self._model(name)
+        if not isinstance(found, dict) or found.keys() != layout.shapes.keys():
+            told = few([str(one) for one in found]) if isinstance(found, dict) else type(found).__name__
+            raise Rejected(f"the arrays are {told}, expected {few(layout.shapes)}")
+        for one, shape in layout.shapes.items():
+            array = found[one]
+            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+                kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+                raise Rejected(f"array {one!r} is {kind}, expected float32")
+            if array.shape != shape:
+                raise Rejected(f"array {one!r} has shape {array.shape}, expected {shape}")
+        return found
+
+    def bytes(self, name: Any, most: int) -> bytes:
+        """One of its models: bytes."""
+        found = self._model(name)
+        if not isinstance(found, bytes):
+            raise Rejected(f"its model is {type(found).__name__}, expected bytes")
+        if len(found) > most:
+            raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
+        return found
+
+
+class CollabTransport:
+    """Messages to the sites of a job. NVFlare fixes the list of them when the job starts."""
+
+    def __init__(self, clients: Iterable[Proxy]) -> None:
+        self._sites = dict(enumerate(sorted(clients, key=lambda proxy: proxy.name), start=1))
+        self._came: queue.SimpleQueue[CollabReply | BaseException] = queue.SimpleQueue()
+        self._bell = threading.Event()
+
+    def nodes(self) -> Iterable[int]:
+        """All sites of the job: NVFlare does not say which of them have gone."""
+        return list(self._sites)
+
+    def push(self, messages: Sequence[Outgoing]) -> list[str | None]:
+        """Call each site, in a thread with this job's context."""
+        names = []
+        for message in messages:
+            name = str(uuid.uuid4())
+            names.append(name)
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(self._call, name, message), daemon=True).start()
+        return list(names)
+
+    def pull(self, names: Iterable[str]) -> Iterable[CollabReply]:
+        """Replies that have come."""
+        found = []
+        while True:
+            try:
+                one = self._came.get_nowait()
+            except queue.Empty:
+                return found
+            if isinstance(one, BaseException):
+                raise one
+            found.append(one)
+
+    def wait(self, seconds: float) -> None:
+        """Rest so long, or until a reply comes."""
+        self._bell.wait(seconds)
+        self._bell.clear()
+
+    def _call(self, name: str, message: Outgoing) -> None:
+        from nvflare.collab.api.exceptions import RunAborted
+
+        try:
+            models = {key: _plain(parcel.content) for key, parcel in message.models.items()}
+            site = self._sites[message.node](timeout=message.seconds + _SLACK)
+            content = site.answer(message.kind, to_text(message.facts), models)
+            self._came.put(CollabReply(name, message.node, content))
+        except RunAborted as end:
+            self._came.put(end)
+        except Exception as error:
+            trouble = trouble_of(error)
+            if trouble is None:
+                return
+            self._came.put(CollabReply(name, message.node, trouble=trouble))
+        finally:
+            self._bell.set()
+
+
+def trouble_of(error: Exception) -> Trouble | None:
+    """What a call that failed means; None of a time-out, which the mailbox notices itself."""
+    from nvflare.collab import CollabCallError
+
+    if not isinstance(error, CollabCallError):
+        return Trouble(f"the call failed: {type(error).__name__}: {str(error)[:500]}", False, False)
+    if error.cause_type == "TimeoutError" and not error.remote_traceback:
+        return None
+    if error.cause_type and error.cause_type != "str":
+        return Trouble(f"the client raised {error.cause_type}: {str(error.cause)[:500]}", False, False)
+    return Trouble(f"the client cannot be reached: {str(error.cause)[:500]}", True, True)
+
+
+def _plain(content: Mapping[str, Any] | bytes) -> Any:
+    return content if isinstance(content, bytes) else dict(content)

@@ -1,0 +1,1 @@
+"""Clients that are asked by messages, whatever brings these: Flower, NVFlare."""

@@ -1,0 +1,61 @@
+"""Tuning over real clients, through NVIDIA FLARE.
+
+`fedhpo.nvflare.recipe(name, study, run)` is a job for NVFlare's simulator or a deployment. See docs/nvflare.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "Arrays": "fedhpo.federations.remote.models",
+    "Client": "fedhpo.nvflare.client",
+    "NVFlareFederation": "fedhpo.federations.nvflare.federation",
+    "NVFlareLearnerFederation": "fedhpo.federations.nvflare.federation",
+    "Scored": "fedhpo.federations.remote.messages",
+    "Server": "fedhpo.nvflare.server",
+    "Task": "fedhpo.federations.remote.messages",
+    "Trained": "fedhpo.federations.remote.messages",
+    "recipe": "fedhpo.nvflare.recipe",
+    "tune": "fedhpo.nvflare.server",
+}
+
+if TYPE_CHECKING:
+    from fedhpo.federations.nvflare.federation import NVFlareFederation, NVFlareLearnerFederation
+    from fedhpo.federations.remote.messages import Scored, Task, Trained
+    from fedhpo.federations.remote.models import Arrays
+    from fedhpo.nvflare.client import Client
+    from fedhpo.nvflare.recipe import recipe
+    from fedhpo.nvflare.server import Server, tune
+
+__all__ = [
+    "Arrays",
+    "Client",
+    "NVFlareFederation",
+    "NVFlareLearnerFederation",
+    "Scored",
+    "Server",
+    "Task",
+    "Trained",
+    "recipe",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fedhpo.nvflare' has no attribute {name!r}")
+    try:
+        home = importlib.import_module(_HOME[name])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "nvflare":
+            raise
+        from fedhpo.core.errors import MissingExtraError
+
+        raise MissingExtraError("nvflare", "nvflare") from error
+    return getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
