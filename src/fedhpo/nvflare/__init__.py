@@ -1,6 +1,7 @@
 """Tuning over real clients, through NVIDIA FLARE.
 
-`fedhpo.nvflare.recipe(name, study, run)` is a job for NVFlare's simulator or a deployment. See docs/nvflare.md.
+`fedhpo.nvflare.recipe(name, study, run)` is a job for NVFlare's simulator or a deployment. See
+docs/nvflare.md.
 """
 
 from __future__ import annotations

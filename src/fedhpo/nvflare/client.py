@@ -44,9 +44,10 @@ class Site:
 class Client:
     """A client that trains a study's model by fedhpo's own training, on its part of the study's data.
 
-    Real clients bring their rows, and may train in their own way: write a subclass in a file of the job's, with
-    a method `data(site)`, or with `train(arrays, task, site)` and `evaluate(arrays, task, site)`; what they take
-    and return is said in `fedhpo.flower.client`, whose other arguments are methods or attributes here too.
+    Real clients bring their rows, and may train in their own way: write a subclass in a file of the job's,
+    with a method `data(site)`, or with `train(arrays, task, site)` and `evaluate(arrays, task, site)`. What
+    they take and return is said in `fedhpo.flower.client`, whose other arguments are methods or attributes
+    here.
 
     `study` is the study's tables. Like all that NVFlare writes into a job it is plain data.
     """

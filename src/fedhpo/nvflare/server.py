@@ -21,9 +21,9 @@ from fedhpo.tuning.result import Result
 class Server:
     """Tunes a study; submitted again with the same `run`, the job goes on from the record there.
 
-    `study` is the study's tables, `run` the run's directory on the server's machine, an absolute path: NVFlare
-    starts a job in a directory of its own. A subclass may have a method `model()` that returns what the server
-    begins with, such as `Arrays(function)`, where the model is none of torch's.
+    `study` is the study's tables, `run` the run's directory on the server's machine, an absolute path:
+    NVFlare starts a job in a directory of its own. A subclass may have a method `model()` that returns what
+    the server begins with, such as `Arrays(function)`, where the model is none of torch's.
     """
 
     model: Any = None

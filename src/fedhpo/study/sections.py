@@ -103,7 +103,7 @@ class Client(Section):
     )
     open: bool = Field(
         False,
-        description="clients train in their own way (over Flower or NVFlare): any name in `[space.client]` goes",
+        description="clients train in their own way (over Flower, NVFlare): any name in `[space.client]` goes",
     )
 
 
@@ -147,7 +147,8 @@ class Server(Section):
     weight_cap: float | None = Field(
         None,
         ge=1,
-        description="the most that a client weighs, in median sizes of its cohort; 2 over Flower and NVFlare if left out",
+        description="the most that a client weighs, in median sizes of its cohort; 2 over Flower and NVFlare "
+        "if left out",
     )
     clip_norm: float | None = Field(None, gt=0, description="longest update; longer ones are shortened")
 

@@ -1,7 +1,8 @@
 """NVFlare's Collab API as a transport: each message is a call of a method that the client publishes.
 
-A call waits for its reply in a thread of its own, so that clients work side by side. NVFlare has decoded a reply
-before it is seen here (its own format, nothing pickled); names, types and shapes are checked before use.
+A call waits for its reply in a thread of its own, so that clients work side by side. NVFlare has decoded a
+reply before it is seen here (its own format, nothing pickled); names, types and shapes are checked before
+use.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SLACK = 1.0
 
 
 class Proxy(Protocol):
-    """A client as the Collab API shows it; called with options, it has the methods that the client publishes."""
+    """A client as the Collab API shows it: called with options, it has the methods that the client has."""
 
     @property
     def name(self) -> str:
