@@ -15,6 +15,7 @@ _HOME = {
     "NVFlareFederation": "fedhpo.federations.nvflare.federation",
     "NVFlareLearnerFederation": "fedhpo.federations.nvflare.federation",
     "Scored": "fedhpo.federations.remote.messages",
+    "ScriptClient": "fedhpo.nvflare.script",
     "Server": "fedhpo.nvflare.server",
     "Task": "fedhpo.federations.remote.messages",
     "Trained": "fedhpo.federations.remote.messages",
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedhpo.federations.remote.models import Arrays
     from fedhpo.nvflare.client import Client
     from fedhpo.nvflare.recipe import recipe
+    from fedhpo.nvflare.script import ScriptClient
     from fedhpo.nvflare.server import Server, tune
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "NVFlareFederation",
     "NVFlareLearnerFederation",
     "Scored",
+    "ScriptClient",
     "Server",
     "Task",
     "Trained",

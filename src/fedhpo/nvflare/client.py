@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from nvflare.collab import collab
 
 from fedhpo.core.errors import InputError
@@ -74,23 +73,22 @@ class Client:
     @collab.publish
     def answer(self, kind: str, text: str, models: dict[str, Any]) -> dict[str, Any]:
         """The reply to a message of the server's."""
+        return self.reply(str(collab.site_name), kind, text, models)
+
+    def reply(self, site: str, kind: str, text: str, models: Mapping[str, Any]) -> dict[str, Any]:
+        """The same, at a site of this name."""
+
+        def model_of(name: Any) -> Any:
+            found = models.get(name) if isinstance(name, str) else None
+            if not isinstance(found, dict | bytes):
+                raise Rejected(f"there is no model {str(name)[:60]!r}")
+            return found
+
         with self._alone:
             if self._answers is None or self._site is None:
-                self._site = Site(self.config(str(collab.site_name)))
-                self._answers = self.answers()
-
-            def model_of(name: Any) -> Any:
-                found = models.get(name) if isinstance(name, str) else None
-                if not isinstance(found, dict | bytes):
-                    raise Rejected(f"there is no model {str(name)[:60]!r}")
-                return found
-
+                self._site, self._answers = Site(self.config(site)), self.answers()
             replies, after = self._answers(kind, from_text(text), model_of, self._site)
-            plain = {
-                name: model if isinstance(model, bytes) else {k: np.array(a) for k, a in model.items()}
-                for name, model in after.items()
-            }
-            return {TEXT: to_text({"replies": replies}), MODELS: plain}
+        return {TEXT: to_text({"replies": replies}), MODELS: after}
 
     def config(self, site: str) -> dict[str, Any]:
         """What this site is: its name and, where the study's data is dealt, which part is its own.

@@ -103,7 +103,7 @@ class Client(Section):
     )
     open: bool = Field(
         False,
-        description="clients train in their own way (over Flower, NVFlare): any name in `[space.client]` goes",
+        description="clients train in their own way (over Flower, say): any name in `[space.client]` goes",
     )
 
 

@@ -19,9 +19,9 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import seeded
 from fedhpo.core.user_code import in_words
-from fedhpo.federations.apps.reads import ReadConfig
 from fedhpo.federations.strategies.named import arguments_of
 from fedhpo.federations.strategies.step import CohortGrid, ask_everybody, quiet
 

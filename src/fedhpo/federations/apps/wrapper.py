@@ -17,9 +17,9 @@ from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
 
 from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import derive, seeded
 from fedhpo.core.user_code import in_words
-from fedhpo.federations.apps.reads import ReadConfig
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.clients import APP, Hello

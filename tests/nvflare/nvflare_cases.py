@@ -1,0 +1,91 @@
+"""Small federations of NVFlare clients: in this process, or the sites of a job."""
+
+import numpy as np
+
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.data import from_clients
+from fedhpo.federations.nvflare.federation import NVFlareFederation
+from fedhpo.federations.nvflare.transport import CollabTransport
+from fedhpo.federations.remote.federation import RemoteFederation
+from fedhpo.nvflare import Client
+
+#: `collab.clients`, inside a job.
+SITES: list = []
+
+
+def small_data():
+    """Eight clients of 5 to 12 rows; the seventh only validates, the eighth holds no validation data."""
+    rng = np.random.default_rng(0)
+
+    def rows(count):
+        return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
+
+    clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
+    return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
+
+
+SMALL = {
+    "data": {"name": "nvflare_cases:small_data"},
+    "model": {"name": "mlp"},
+    "server": {"aggregation": "mean"},  # as in a simulation; over NVFlare the default is another
+    "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},
+    "budget": {"rounds": 3, "total": 9, "cohort": 3},
+    "nvflare": {"clients": 8},
+}
+
+
+class LocalSite:
+    """A client in this process behind what looks like a proxy of the Collab API."""
+
+    def __init__(self, name, client):
+        self.name, self.client = name, client
+
+    def __call__(self, *, timeout):
+        self.timeout = timeout
+        return self
+
+    def answer(self, kind, text, models):
+        return self.client.reply(self.name, kind, text, models)
+
+
+def local_sites(count=8, make=None):
+    """So many sites, each with a client of its own."""
+    make = make or (lambda: Client(SMALL))
+    return [LocalSite(f"site-{i + 1}", make()) for i in range(count)]
+
+
+def small_federation(sites, model="mlp", **options):
+    """Eight clients, which do the same again when they are asked the same."""
+    options = {"clients": 8, "repeatable": True, "aggregation": Aggregation()} | options
+    return NVFlareFederation(sites, model, **options)
+
+
+class Silent(CollabTransport):
+    """Clients say hello, and nothing after that."""
+
+    def push(self, messages):
+        heard = super().push([message for message in messages if message.kind != "train"])
+        return [f"lost {place}" if m.kind == "train" else heard.pop(0) for place, m in enumerate(messages)]
+
+
+class SilentFederation(RemoteFederation):
+    """As `small_federation`, but no client ever replies to `train`; time passes only while somebody rests."""
+
+    runtime = "nvflare"
+
+    def __init__(self, sites):
+        transport, self.now = Silent(sites), 0.0
+
+        def sleep(seconds):
+            transport.wait(0.01)
+            self.now += seconds
+
+        super().__init__(
+            transport,
+            "mlp",
+            clients=8,
+            repeatable=True,
+            aggregation=Aggregation(),
+            clock=lambda: self.now,
+            sleep=sleep,
+        )

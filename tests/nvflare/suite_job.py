@@ -1,0 +1,48 @@
+"""The conformance suite inside a job of NVFlare's simulator: `python tests/nvflare/suite_job.py REPORT.xml`.
+
+pytest runs in the job's server, over the job's sites: eight processes, NVFlare's own transport between them.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from nvflare.collab import CollabRecipe, collab
+from nvflare.recipe import SimEnv
+
+#: NVFlare copies this file into the job: the tests stay where they are.
+TESTS = os.environ.setdefault("NVFLARE_TESTS", str(Path(__file__).parent))
+if TESTS not in sys.path:
+    sys.path.append(TESTS)
+
+
+class SuiteServer:
+    """Runs the suite; NVFlare's recipes take objects made of plain values."""
+
+    def __init__(self, report: str):
+        self.report = report
+
+    @collab.main
+    def main(self):
+        """The whole job."""
+        import nvflare_cases
+        import pytest
+
+        nvflare_cases.SITES[:] = list(collab.clients)
+        options = ["-p", "no:cacheprovider", "--noconftest", "--tb=short", "-q"]
+        pytest.main([f"{TESTS}/in_simulator.py", f"--junitxml={self.report}", *options])
+
+
+def main():
+    from nvflare_cases import SMALL
+
+    from fedhpo.nvflare import Client
+
+    with tempfile.TemporaryDirectory() as folder:
+        job = CollabRecipe("suite", server=SuiteServer(sys.argv[1]), client=Client(SMALL), min_clients=8)
+        job.execute(SimEnv(num_clients=8, workspace_root=folder))
+
+
+if __name__ == "__main__":
+    main()
