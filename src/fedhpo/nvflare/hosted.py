@@ -2,8 +2,8 @@
 
 The script asks `nvflare.client` for a model and sends one back; here both ends are ours. Hyperparameters
 reach it as options of its `argparse` parser, as arguments of its torch optimiser, or in the `meta` of the
-model, wherever it has them. All that is replaced for that is put back afterwards. Internals of NVFlare (2.9) are
-touched in `_client_api` alone.
+model, wherever it has them. All that is replaced for that is put back afterwards. Internals of NVFlare
+(2.9) are touched in `_client_api` alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import runpy
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ from fedhpo.core.user_code import in_words
 from fedhpo.federations.remote.replies import TaskFailed
 
 TRAIN, VALIDATE = "train", "validate"
+#: What is replaced is replaced for the whole process.
+_ALONE = threading.Lock()
 
 
 @dataclass
@@ -130,6 +133,7 @@ class _Api(APISpec):  # type: ignore[misc]  # NVFlare's classes are untyped
 def run_script(script: Path, call: Call) -> FLModel:
     """Run a script to its end; what it sent. `TaskFailed` says what went wrong."""
     with (
+        _ALONE,
         _client_api(call),
         _options(script, call),
         _optimisers(call),

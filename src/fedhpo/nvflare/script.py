@@ -17,6 +17,7 @@ from fedhpo.federations.remote.messages import NamedArrays, Scored, Task, Traine
 from fedhpo.federations.remote.replies import TaskFailed
 from fedhpo.nvflare.client import Client, Site
 from fedhpo.nvflare.hosted import TRAIN, VALIDATE, Call, run_script
+from fedhpo.parties.answers import Answers
 
 FRAMEWORKS = ("pytorch", "numpy")
 
@@ -49,6 +50,11 @@ class ScriptClient(Client):
         self.script, self.arguments = script, [str(one) for one in arguments]
         self.metric, self.maximise, self.scale, self.framework = metric, maximise, scale, framework
 
+    def answers(self) -> Answers:
+        """What this client answers; nothing without its script."""
+        found(self.script)
+        return super().answers()
+
     def train(self, arrays: NamedArrays, task: Task, site: Site) -> Trained:
         """One run of the script."""
         sent = self._run(TRAIN, arrays, task, site, task.config)
@@ -65,18 +71,13 @@ class ScriptClient(Client):
         return Trained(after, train_size=1, validation_size=1, **asked)
 
     def evaluate(self, arrays: NamedArrays, task: Task, site: Site) -> Scored:
-        """The script's metrics of a model. One that never asks `flare.is_evaluate()` trains too, for nothing."""
+        """The script's metrics of a model. One that never asks `flare.is_evaluate()` trains too."""
         sent = self._run(VALIDATE, arrays, task, site, {})
         loss, accuracy = self._scores(sent)
         if math.isnan(loss):
             told = ", ".join(sorted(sent.metrics or {})) or "none"
             raise TaskFailed(f"{self.script} sent no metric {self.metric!r}; it sent {told}")
-        numbers = {
-            name: float(value)
-            for name, value in (sent.metrics or {}).items()
-            if isinstance(value, int | float)
-        }
-        return Scored(1, loss, accuracy, numbers)
+        return Scored(1, loss, accuracy, {name: sent.metrics.get(name) for name in task.metrics})
 
     def _run(
         self, kind: str, arrays: NamedArrays, task: Task, site: Site, config: Mapping[str, Any]
