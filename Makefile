@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-flower test-trackers lint types docs clean
+.PHONY: demo test test-flower test-nvflare test-trackers lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
@@ -21,6 +21,10 @@ test: lint types
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed
 	$(BIN)/python tests/flower_deployment.py
+
+# NVFlare's simulator and a deployment with mutual TLS on this machine: some minutes.
+test-nvflare: $(VENV)/.installed
+	$(BIN)/python tests/nvflare_deployment.py
 
 # Each tracker's own package with a local store, in an environment of its own: their pins conflict with ours.
 test-trackers: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""The conformance suite inside a job of NVFlare's simulator: `python tests/nvflare/suite_job.py REPORT.xml`.
+"""Tests inside a job of NVFlare's simulator: `python tests/nvflare/suite_job.py REPORT.xml`.
 
 pytest runs in the job's server, over the job's sites: eight processes, NVFlare's own transport between them.
 """
@@ -6,10 +6,13 @@ pytest runs in the job's server, over the job's sites: eight processes, NVFlare'
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from nvflare.collab import CollabRecipe, collab
 from nvflare.recipe import SimEnv
+
+from fedhpo.nvflare import Client
 
 #: NVFlare copies this file into the job: the tests stay where they are.
 TESTS = os.environ.setdefault("NVFLARE_TESTS", str(Path(__file__).parent))
@@ -18,7 +21,7 @@ if TESTS not in sys.path:
 
 
 class SuiteServer:
-    """Runs the suite; NVFlare's recipes take objects made of plain values."""
+    """Runs the tests; NVFlare's recipes take objects made of plain values."""
 
     def __init__(self, report: str):
         self.report = report
@@ -34,13 +37,39 @@ class SuiteServer:
         pytest.main([f"{TESTS}/in_simulator.py", f"--junitxml={self.report}", *options])
 
 
+class SuiteClient(Client):
+    """A client as any other, which also misbehaves when it is asked to."""
+
+    def __init__(self, study: dict):
+        super().__init__(study)
+        self.queries = {"nap": self.nap, "fail": self.fail, "leave": self.leave, "die": self.die}
+
+    @staticmethod
+    def nap(asked, model, task, site):
+        """Take long."""
+        time.sleep(asked["seconds"])
+
+    @staticmethod
+    def fail(asked, model, task, site):
+        """Raise an exception."""
+        raise RuntimeError("no power")
+
+    @staticmethod
+    def leave(asked, model, task, site):
+        """End Python, or try to."""
+        sys.exit(3)
+
+    @staticmethod
+    def die(asked, model, task, site):
+        """End the process."""
+        os._exit(1)
+
+
 def main():
     from nvflare_cases import SMALL
 
-    from fedhpo.nvflare import Client
-
     with tempfile.TemporaryDirectory() as folder:
-        job = CollabRecipe("suite", server=SuiteServer(sys.argv[1]), client=Client(SMALL), min_clients=8)
+        job = CollabRecipe("suite", server=SuiteServer(sys.argv[1]), client=SuiteClient(SMALL), min_clients=8)
         job.execute(SimEnv(num_clients=8, workspace_root=folder))
 
 

@@ -81,7 +81,12 @@ def test_flags_and_arguments_of_its_own(script):
 
 
 def test_a_difference_is_added(script):
-    path = script(["flare.send(flare.FLModel(params_type='DIFF', params={'w': w + 1}))"])
+    path = script(
+        [
+            "d = flare.FLModel(params_type='DIFF', params={'w': w + 1}, metrics={'accuracy': 0})",
+            "flare.send(d)",
+        ]
+    )
     with federation_of(path) as federation:
         federation.start(0, {}, 0)
         for _ in range(2):

@@ -59,7 +59,7 @@ class ScriptClient(Client):
         """One run of the script."""
         sent = self._run(TRAIN, arrays, task, site, task.config)
         if not sent.params:
-            raise TaskFailed(f"{self.script} sent no params after training")
+            raise TaskFailed(f"{Path(self.script).name} sent no params after training")
         after = {name: _array(value) for name, value in sent.params.items()}
         if sent.params_type == ParamsType.DIFF:
             after = {name: arrays[name] + change for name, change in after.items()}
@@ -76,7 +76,7 @@ class ScriptClient(Client):
         loss, accuracy = self._scores(sent)
         if math.isnan(loss):
             told = ", ".join(sorted(sent.metrics or {})) or "none"
-            raise TaskFailed(f"{self.script} sent no metric {self.metric!r}; it sent {told}")
+            raise TaskFailed(f"{Path(self.script).name} sent no metric {self.metric!r}; it sent {told}")
         return Scored(1, loss, accuracy, {name: sent.metrics.get(name) for name in task.metrics})
 
     def _run(

@@ -189,7 +189,7 @@ def _replied(
                 reply = {"trial": task.trial, "failure": DIVERGED}
         except TaskMissing as late:
             reply = {"trial": task.trial, "missing": str(late)}
-        except Exception as error:  # a task that fails is told, it does not take the others with it
+        except (Exception, SystemExit) as error:  # a task that fails is told, and takes no other with it
             reply = {"trial": task.trial, "failure": _what(error)}
         replies.append(reply)
     return replies, models
@@ -217,6 +217,6 @@ def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"answer": answer, "cost": cost}, {}
 
 
-def _what(error: Exception) -> str:
+def _what(error: BaseException) -> str:
     told = isinstance(error, FedhpoError | Rejected | TaskFailed)
     return str(error) if told else in_words(error)
