@@ -136,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
     _add_noise(advise)
 
     new = command("new", "Write a working app to begin with.")
-    new.add_argument("kind", metavar="KIND", help="flower")
+    new.add_argument("kind", metavar="KIND", help="flower or nvflare")
     new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part names the app")
 
     command("schema", "Print the JSON schema of study files.")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from string import Template
-
-from fedhpo.core.errors import InputError
 
 _PYPROJECT = Template("""\
 [build-system]
@@ -133,19 +130,11 @@ __pycache__/
 """
 
 
-def write_app(directory: Path) -> list[Path]:
-    """Write a Flower app to a new directory, named after it; returns the files."""
-    name = directory.name
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise InputError(
-            f"DIRECTORY = {str(directory)!r}: its last part names the app: small letters, digits and single "
-            "hyphens, a letter first"
-        )
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise InputError(f"DIRECTORY = {str(directory)!r}: must be new, or empty")
+def app_files(name: str, directory: Path) -> dict[str, str]:
+    """The files of an app by their places in its directory."""
     package = name.replace("-", "_")
     words = {"name": name, "package": package, "run": (directory / "runs" / "first").absolute().as_posix()}
-    files = {
+    return {
         "pyproject.toml": _PYPROJECT.substitute(words),
         "README.md": _README.substitute(words),
         ".gitignore": _IGNORED,
@@ -155,10 +144,3 @@ def write_app(directory: Path) -> list[Path]:
         f"{package}/client_app.py": _CLIENT,
         f"{package}/study.toml": _STUDY,
     }
-    written = []
-    for place, text in files.items():
-        path = directory / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written

@@ -1,0 +1,233 @@
+"""What becomes of calls: replies that lie, calls that fail, take too long, or end the job."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from nvflare.collab import CollabCallError
+from nvflare.collab.api.exceptions import RunAborted
+from nvflare_cases import SMALL, LocalSite, local_sites
+
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.core.errors import InputError
+from fedhpo.federations.nvflare.federation import NVFlareFederation
+from fedhpo.federations.nvflare.transport import CollabTransport, trouble_of
+from fedhpo.nvflare import Arrays, Client, Scored, Trained, tune
+from fedhpo.protocol.federation import Status, Work
+from fedhpo.study import Study
+
+MODEL = Arrays(lambda seed: {"w": np.zeros(2)})
+
+
+class Mover(Client):
+    """Client k moves by k + 1 times lr."""
+
+    def train(self, arrays, task, site):
+        return Trained({"w": arrays["w"] + np.float32(task.config["lr"] * (task.client + 1))}, train_size=2)
+
+    def evaluate(self, arrays, task, site):
+        return Scored(size=3, loss=float(arrays["w"].sum()), accuracy=0.5)
+
+
+class Changed(LocalSite):
+    """A site whose answers to `train` are changed on the way."""
+
+    change = None
+
+    def answer(self, kind, text, models):
+        found = super().answer(kind, text, models)
+        return self.change(found) if self.change is not None and kind == "train" else found
+
+
+def one_round(change=None, **options):
+    """A round of three sites, the second of which is changed; report, weights, what was dropped."""
+    sites = [Changed(f"site-{i + 1}", Mover()) for i in range(3)]
+    sites[1].change = change
+    options = {"clients": 3, "aggregation": Aggregation()} | options
+    with NVFlareFederation(sites, MODEL, **options) as federation:
+        federation.start(0, {}, 0)
+        [report] = federation.round([Work(0, [0, 1, 2], {"lr": 1.0})])
+        return report, federation.model(0)["w"], federation.dropped
+
+
+def test_an_honest_round():
+    report, weights, dropped = one_round()
+    assert report.ok.all()
+    assert weights.tolist() == [2.0, 2.0]
+    assert dropped == {}
+
+
+def model(found, array):
+    return {**found, "models": {"model-0": {"w": array}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda found: model(found, np.zeros(2)), "array 'w' is float64, expected float32"),
+        (lambda found: model(found, np.zeros(3, np.float32)), r"shape \(3,\), expected \(2,\)"),
+        (lambda found: model(found, [1.0, 2.0]), "array 'w' is list, expected float32"),
+        (lambda found: model(found, np.full(2, np.nan, np.float32)), "NaN or infinite"),
+        (
+            lambda found: {**found, "models": {"model-0": {"v": np.zeros(2, np.float32)}}},
+            "the arrays are 'v'",
+        ),
+        (lambda found: {**found, "models": {}}, "there is no model 'model-0'"),
+        (lambda found: {**found, "models": {"model-0": b"x"}}, "the arrays are bytes, expected 'w'"),
+        (lambda found: {**found, "text": "{"}, "its JSON cannot be read"),
+        (
+            lambda found: {**found, "text": found["text"].replace('"trial": 0', '"trial": 1')},
+            "asked was trial 0",
+        ),
+        (
+            lambda found: {**found, "text": found["text"].replace('"train_size": 2', '"train_size": -2')},
+            "is -2",
+        ),
+        (lambda found: {"models": {}}, "the reply has no text"),
+        (lambda found: None, "the reply has no text"),
+    ],
+)
+def test_a_lie_is_rejected_and_told(change, why):
+    report, weights, dropped = one_round(change)
+    assert report.status.tolist() == [Status.OK, Status.FAILED, Status.OK]
+    import re
+
+    assert re.search(why, report.reasons[1]), report.reasons[1]
+    assert weights.tolist() == [2.0, 2.0]  # the mean of 1 and 3
+    assert dropped == {"rejected replies": 1}
+
+
+def raising(error):
+    def change(found):
+        raise error
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "why"),
+    [
+        (
+            CollabCallError("site-2", "answer", "KeyError: 'x'", "KeyError", "..."),
+            Status.FAILED,
+            "raised KeyError",
+        ),
+        (
+            CollabCallError("site-2", "answer", "no connection"),
+            Status.MISSING,
+            "cannot be reached: no connection",
+        ),
+        (RuntimeError("internal"), Status.FAILED, "the call failed: RuntimeError: internal"),
+    ],
+)
+def test_calls_that_fail_are_failed_or_missing_with_the_reason(error, status, why):
+    report, weights, _ = one_round(raising(error), retries=0)
+    assert report.status.tolist() == [Status.OK, status, Status.OK]
+    assert why in report.reasons[1]
+    assert weights.tolist() == [2.0, 2.0]
+
+
+def test_a_client_that_cannot_be_reached_is_asked_once_more():
+    calls = []
+
+    def first_time(found):
+        calls.append(1)
+        if len(calls) == 1:
+            raise CollabCallError("site-2", "answer", "no connection")
+        return found
+
+    report, _, _ = one_round(first_time, retries=1)
+    assert report.ok.all()
+    assert len(calls) == 2
+
+
+def test_a_call_that_timed_out_is_left_to_the_mailbox():
+    assert trouble_of(CollabCallError("site-2", "answer", TimeoutError("after 20 seconds"))) is None
+    raised = CollabCallError("site-2", "answer", "TimeoutError: mine", "TimeoutError", "Traceback ...")
+    assert trouble_of(raised).why == "the client raised TimeoutError: TimeoutError: mine"
+
+
+def test_a_slow_client_is_missing_after_the_deadline_and_its_late_reply_is_dropped():
+    released = threading.Event()
+
+    def slow(found):
+        released.wait(20)
+        return found
+
+    sites = [Changed(f"site-{i + 1}", Mover()) for i in range(3)]
+    sites[1].change = slow
+    with NVFlareFederation(
+        sites, MODEL, clients=3, deadline=1.0, retries=0, aggregation=Aggregation()
+    ) as federation:
+        federation.start(0, {}, 0)
+        begun = time.monotonic()
+        [report] = federation.round([Work(0, [0, 1, 2], {"lr": 1.0})])
+        assert 1.0 <= time.monotonic() - begun < 15
+        assert report.status.tolist() == [Status.OK, Status.MISSING, Status.OK]
+        assert report.reasons == {1: "no reply within 1 s"}
+        assert sites[0].timeout == pytest.approx(2.0)  # NVFlare's call ends a little later than we do
+        sites[1].change = None
+        released.set()
+        [report] = federation.round([Work(0, [0, 1, 2], {"lr": 1.0})])
+        assert report.ok.all()
+        assert set(federation.dropped) <= {"replies after the deadline"}
+
+
+def test_a_job_that_is_aborted_ends():
+    with pytest.raises(RunAborted):
+        one_round(raising(RunAborted("by the administrator")))
+
+
+def test_calls_run_side_by_side_in_the_order_of_names():
+    names = [f"site-{i}" for i in (3, 1, 2)]
+    transport = CollabTransport(LocalSite(name, None) for name in names)
+    assert [transport._sites[node].name for node in transport.nodes()] == ["site-1", "site-2", "site-3"]
+
+
+def test_a_job_with_too_few_sites_is_refused_at_once():
+    with pytest.raises(InputError, match=r"nvflare.clients = 8: the job has 3.*min_clients = 8"):
+        NVFlareFederation(local_sites(3), "mlp", clients=8)
+
+
+def test_a_site_without_a_number_has_no_part_of_the_data():
+    sites = [LocalSite("hospital", Client(SMALL))]
+    with pytest.warns(UserWarning, match="'hospital'"), pytest.raises(InputError, match="0 of 1 clients"):
+        NVFlareFederation(sites, "mlp", clients=1, patience=0.5)
+
+
+STUDY = Study.from_dict(
+    {
+        **SMALL,
+        "method": {"name": "fedpop", "population": 2},
+        "budget": {"rounds": 4, "total": 8, "cohort": 3},
+    }
+)
+
+
+class Dying(LocalSite):
+    """A site behind a server that dies when it has called so often."""
+
+    calls = 1 << 30
+
+    def answer(self, kind, text, models):
+        if kind == "train":
+            Dying.calls -= 1
+        if Dying.calls < 0:
+            raise RunAborted("killed")
+        return super().answer(kind, text, models)
+
+
+def outcome(result):
+    facts = {key: value for key, value in result.facts.items() if key != "times"}
+    return facts, [p.detach().numpy().tobytes() for p in result.model.parameters()]
+
+
+def test_a_job_that_was_killed_and_is_submitted_again_goes_on_to_the_same_result(tmp_path, monkeypatch):
+    whole = outcome(tune(local_sites(), STUDY, tmp_path / "whole"))
+    sites = [Dying(f"site-{i + 1}", Client(SMALL)) for i in range(8)]
+    monkeypatch.setattr(Dying, "calls", 9)
+    with pytest.raises(RunAborted):
+        tune(sites, STUDY, tmp_path / "run")
+    # The job has other processes then, and one of them is late: it goes on with the clients that are there.
+    assert outcome(tune(local_sites(), STUDY, tmp_path / "run")) == whole
