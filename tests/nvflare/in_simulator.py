@@ -2,12 +2,13 @@
 
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import nvflare_cases
 import psutil
 import pytest
-from nvflare_cases import SMALL, small_federation
+from nvflare_cases import DIGITS, small_federation
 from suite import NVFlareSuite
 
 import fedhpo as fh
@@ -43,20 +44,22 @@ METHODS = {
 }
 
 
+class DigitsSite:
+    """A site's client of the study of digits."""
+
+    def __init__(self, proxy):
+        self.name, self._proxy = proxy.name, proxy
+
+    def __call__(self, *, timeout):
+        return SimpleNamespace(answer=self._proxy(timeout=timeout).digits)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_study_gives_the_same_bits_as_a_simulation(name):
-    study = Study.from_dict(
-        {
-            **SMALL,
-            "seed": 1,
-            "server": {"aggregation": "mean", "weight_cap": 100.0},
-            "method": METHODS[name],
-            "budget": {"rounds": 4, "total": 12, "cohort": 3},
-            "objective": {"metric": "loss"},
-        }
-    )
+    study = Study.from_dict({**DIGITS, "method": METHODS[name]})
     ours = study.tune(federation=fh.simulate("mlp", study.load_data(), workers=0, stacking=False))
-    theirs = study.tune(federation=federation_of(nvflare_cases.SITES, study, repeatable=True))
+    sites = [DigitsSite(site) for site in nvflare_cases.SITES]
+    theirs = study.tune(federation=federation_of(sites, study, repeatable=True))
     first, second = dict(ours.facts), dict(theirs.facts)
     del first["times"], second["times"]
     assert first == second

@@ -34,6 +34,26 @@ SMALL = {
 }
 
 
+DIGITS = {
+    "seed": 1,
+    "data": {"name": "digits", "clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5}},
+    "model": {"name": "mlp"},
+    # As in a simulation: over NVFlare a robust rule and a cap on weights are the default.
+    "server": {"aggregation": "mean", "weight_cap": 100.0},
+    "space": {
+        "client": {
+            "lr": {"low": 1e-3, "high": 1.0, "log": True},
+            "batch_size": {"choices": [8, 16, 32]},
+            "epochs": {"choices": [1, 2]},
+        },
+        "server": {"lr": {"low": 0.5, "high": 2.0, "log": True}},
+    },
+    "objective": {"metric": "loss"},
+    "budget": {"rounds": 6, "total": 18, "cohort": 3},
+    "nvflare": {"clients": 8},
+}
+
+
 class LocalSite:
     """A client in this process behind what looks like a proxy of the Collab API."""
 

@@ -19,6 +19,8 @@ TESTS = os.environ.setdefault("NVFLARE_TESTS", str(Path(__file__).parent))
 if TESTS not in sys.path:
     sys.path.append(TESTS)
 
+from nvflare_cases import DIGITS, SMALL  # noqa: E402
+
 
 class SuiteServer:
     """Runs the tests; NVFlare's recipes take objects made of plain values."""
@@ -42,7 +44,13 @@ class SuiteClient(Client):
 
     def __init__(self, study: dict):
         super().__init__(study)
+        self.second = Client(DIGITS)
         self.queries = {"nap": self.nap, "fail": self.fail, "leave": self.leave, "die": self.die}
+
+    @collab.publish
+    def digits(self, kind: str, text: str, models: dict):
+        """As `answer`, of a client of another study."""
+        return self.second.reply(str(collab.site_name), kind, text, models)
 
     @staticmethod
     def nap(asked, model, task, site):
@@ -66,8 +74,6 @@ class SuiteClient(Client):
 
 
 def main():
-    from nvflare_cases import SMALL
-
     with tempfile.TemporaryDirectory() as folder:
         job = CollabRecipe("suite", server=SuiteServer(sys.argv[1]), client=SuiteClient(SMALL), min_clients=8)
         job.execute(SimEnv(num_clients=8, workspace_root=folder))

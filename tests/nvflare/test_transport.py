@@ -1,5 +1,6 @@
 """What becomes of calls: replies that lie, calls that fail, take too long, or end the job."""
 
+import re
 import threading
 import time
 
@@ -58,8 +59,13 @@ def test_an_honest_round():
     assert dropped == {}
 
 
-def model(found, array):
-    return {**found, "models": {"model-0": {"w": array}}}
+def model(found, array, name="w"):
+    return {**found, "models": {"model-0": {name: array}}}
+
+
+def text(found, old, new):
+    assert old in found["text"]
+    return {**found, "text": found["text"].replace(old, new)}
 
 
 @pytest.mark.parametrize(
@@ -76,14 +82,8 @@ def model(found, array):
         (lambda found: {**found, "models": {}}, "there is no model 'model-0'"),
         (lambda found: {**found, "models": {"model-0": b"x"}}, "the arrays are bytes, expected 'w'"),
         (lambda found: {**found, "text": "{"}, "its JSON cannot be read"),
-        (
-            lambda found: {**found, "text": found["text"].replace('"trial": 0', '"trial": 1')},
-            "asked was trial 0",
-        ),
-        (
-            lambda found: {**found, "text": found["text"].replace('"train_size": 2', '"train_size": -2')},
-            "is -2",
-        ),
+        (lambda found: text(found, '"trial": 0', '"trial": 1'), "asked was trial 0"),
+        (lambda found: text(found, '"train_size": 2', '"train_size": -2'), "is -2"),
         (lambda found: {"models": {}}, "the reply has no text"),
         (lambda found: None, "the reply has no text"),
     ],
@@ -91,8 +91,6 @@ def model(found, array):
 def test_a_lie_is_rejected_and_told(change, why):
     report, weights, dropped = one_round(change)
     assert report.status.tolist() == [Status.OK, Status.FAILED, Status.OK]
-    import re
-
     assert re.search(why, report.reasons[1]), report.reasons[1]
     assert weights.tolist() == [2.0, 2.0]  # the mean of 1 and 3
     assert dropped == {"rejected replies": 1}
