@@ -19,7 +19,7 @@ _HOME = {
     "Server": "fedhpo.nvflare.server",
     "Task": "fedhpo.federations.remote.messages",
     "Trained": "fedhpo.federations.remote.messages",
-    "recipe": "fedhpo.nvflare.recipe",
+    "recipe": "fedhpo.nvflare.job",
     "tune": "fedhpo.nvflare.server",
 }
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fedhpo.federations.remote.messages import Scored, Task, Trained
     from fedhpo.federations.remote.models import Arrays
     from fedhpo.nvflare.client import Client
-    from fedhpo.nvflare.recipe import recipe
+    from fedhpo.nvflare.job import recipe
     from fedhpo.nvflare.script import ScriptClient
     from fedhpo.nvflare.server import Server, tune
 
