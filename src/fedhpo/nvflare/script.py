@@ -63,12 +63,18 @@ class ScriptClient(Client):
         after = {name: _array(value) for name, value in sent.params.items()}
         if sent.params_type == ParamsType.DIFF:
             after = {name: arrays[name] + change for name, change in after.items()}
-        scores = dict(zip(("loss_before", "accuracy_before"), self._scores(sent), strict=True))
-        if "after" in task.scores:
-            found = self.evaluate(after, task, site)
-            scores |= {"loss_after": found.loss, "accuracy_after": found.accuracy}
-        asked = {name: value for name, value in scores.items() if name.rpartition("_")[2] in task.scores}
-        return Trained(after, train_size=1, validation_size=1, **asked)
+        before = Scored(1, *self._scores(sent)) if "before" in task.scores else Scored(1)
+        later = self.evaluate(after, task, site) if "after" in task.scores else Scored(1)
+        rows = self._rows(site)
+        return Trained(
+            after,
+            rows["train"],
+            rows["validation"],
+            before.loss,
+            later.loss,
+            before.accuracy,
+            later.accuracy,
+        )
 
     def evaluate(self, arrays: NamedArrays, task: Task, site: Site) -> Scored:
         """The script's metrics of a model. One that never asks `flare.is_evaluate()` trains too."""
@@ -77,7 +83,8 @@ class ScriptClient(Client):
         if math.isnan(loss):
             told = ", ".join(sorted(sent.metrics or {})) or "none"
             raise TaskFailed(f"{Path(self.script).name} sent no metric {self.metric!r}; it sent {told}")
-        return Scored(1, loss, accuracy, {name: sent.metrics.get(name) for name in task.metrics})
+        size = self._rows(site).get(task.split, 0)
+        return Scored(size, loss, accuracy, {name: sent.metrics.get(name) for name in task.metrics})
 
     def _run(
         self, kind: str, arrays: NamedArrays, task: Task, site: Site, config: Mapping[str, Any]
@@ -92,6 +99,10 @@ class ScriptClient(Client):
             derive(*task.seed, task.client) if task.seed else derive(0, kind),
         )
         return run_script(found(self.script), call)
+
+    def _rows(self, site: Site) -> Mapping[str, int]:
+        """The rows that a subclass tells; without, one of each, so that all clients weigh the same."""
+        return {"train": 1, "validation": 1} if self.sizes is None else self.sizes(site)
 
     def _given(self, array: Any) -> Any:
         if self.framework == "numpy":

@@ -44,6 +44,7 @@ class Server:
         """What is done with the result: a page beside it."""
         from fedhpo.report import write_report
 
+        assert result.run is not None
         page = write_report([result.run], result.run / "report.html")
         print(f"best config: {result.best_config}\nreport: {page}", flush=True)
 

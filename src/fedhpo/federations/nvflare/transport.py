@@ -113,7 +113,7 @@ class CollabTransport:
 
     def pull(self, names: Iterable[str]) -> Iterable[CollabReply]:
         """Replies that have come."""
-        found = []
+        found: list[CollabReply] = []
         while True:
             try:
                 one = self._came.get_nowait()
