@@ -63,7 +63,7 @@ SHA = {
 FEDEX = {
     **STUDY,
     "method": {"name": "fedex", "schedule": "fixed", "trials": 1, "arms": 4},
-    "budget": {"rounds": 8, "total": 8, "cohort": 3},
+    "budget": {"rounds": 4, "total": 4, "cohort": 3},
 }
 
 

@@ -13,6 +13,7 @@ PACKAGES = {
     "fedhpo.schedules": "Which trials train for how long",
     "fedhpo.policies": "Which client hyperparameters each member of a cohort gets",
     "fedhpo.flower": "What a Flower app of yours needs",
+    "fedhpo.nvflare": "What an NVFlare job of yours needs",
     "fedhpo.plots": "Figures of a result",
     "fedhpo.protocol.federation": "What a federation must do",
     "fedhpo.protocol.method": "What a method must do",

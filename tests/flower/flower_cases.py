@@ -2,25 +2,14 @@
 
 from dataclasses import replace
 
-import numpy as np
 from flwr.clientapp import ClientApp
 
 from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.data import Split, from_clients
+from fedhpo.data import Split
 from fedhpo.flower import FlowerFederation, InProcessGrid, client
 from fedhpo.study import Study
 from fedhpo.testing.parties import party_data
-
-
-def small_data():
-    """Eight clients of 5 to 12 rows; the seventh only validates, the eighth holds no validation data."""
-    rng = np.random.default_rng(0)
-
-    def rows(count):
-        return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
-
-    clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
-    return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
+from fedhpo.testing.parties import uneven_data as small_data
 
 
 def four_parties():

@@ -1,9 +1,6 @@
 """Small federations of NVFlare clients: in this process, or the sites of a job."""
 
-import numpy as np
-
 from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.data import from_clients
 from fedhpo.federations.nvflare.federation import NVFlareFederation
 from fedhpo.federations.nvflare.transport import CollabTransport
 from fedhpo.federations.remote.federation import RemoteFederation
@@ -13,19 +10,8 @@ from fedhpo.nvflare import Client
 SITES: list = []
 
 
-def small_data():
-    """Eight clients of 5 to 12 rows; the seventh only validates, the eighth holds no validation data."""
-    rng = np.random.default_rng(0)
-
-    def rows(count):
-        return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
-
-    clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
-    return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
-
-
 SMALL = {
-    "data": {"name": "nvflare_cases:small_data"},
+    "data": {"name": "fedhpo.testing.parties:uneven_data"},
     "model": {"name": "mlp"},
     "server": {"aggregation": "mean"},  # as in a simulation; over NVFlare the default is another
     "space": {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}},

@@ -7,8 +7,9 @@ See docs/flower.md.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedhpo.core.lazy import lazy_names
 
 # Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
 _HOME = {
@@ -51,18 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'fedhpo.flower' has no attribute {name!r}")
-    try:
-        home = importlib.import_module(_HOME[name])
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "flwr":
-            raise
-        from fedhpo.core.errors import MissingExtraError
-
-        raise MissingExtraError("flwr", "flower") from error
-    return getattr(home, name)
+__getattr__ = lazy_names(__name__, _HOME, "flwr", "flower")
 
 
 def __dir__() -> list[str]:

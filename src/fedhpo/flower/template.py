@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from string import Template
 
+from fedhpo.parties.first_study import first_study
+
 _PYPROJECT = Template("""\
 [build-system]
 requires = ["hatchling"]
@@ -83,28 +85,6 @@ if __name__ == "__main__":
     run_in_process(server_app.app, client_app.app, nodes=10, run_config=config)
 ''')
 
-_STUDY = """\
-[data]
-name = "digits"            # needs no download
-clients = 10
-partition = { kind = "dirichlet", alpha = 0.5 }
-[model]
-name = "mlp"
-[space.client]
-lr = { low = 1e-3, high = 1.0, log = true, default = 0.1 }
-momentum = { low = 0.0, high = 0.9, default = 0.0 }
-[space.server]
-lr = { low = 0.5, high = 2.0, log = true, default = 1.0 }
-[budget]                   # what tunes is chosen by rule, since there is no [method]
-rounds = 10                # of one final training
-total = 20                 # over all trials
-cohort = 2                 # clients in a round
-[flower]
-clients = 2                # the run begins when so many are there
-deadline = 300.0           # seconds that a client has for a task
-most_rows = 10000          # the most rows that a client may claim
-"""
-
 _README = Template("""\
 # $name
 
@@ -142,5 +122,5 @@ def app_files(name: str, directory: Path) -> dict[str, str]:
         f"{package}/__main__.py": _MAIN.substitute(words),
         f"{package}/server_app.py": _SERVER,
         f"{package}/client_app.py": _CLIENT,
-        f"{package}/study.toml": _STUDY,
+        f"{package}/study.toml": first_study("flower", clients=10, wanted=2),
     }

@@ -6,8 +6,9 @@ docs/nvflare.md.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedhpo.core.lazy import lazy_names
 
 _HOME = {
     "Arrays": "fedhpo.federations.remote.models",
@@ -47,18 +48,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'fedhpo.nvflare' has no attribute {name!r}")
-    try:
-        home = importlib.import_module(_HOME[name])
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "nvflare":
-            raise
-        from fedhpo.core.errors import MissingExtraError
-
-        raise MissingExtraError("nvflare", "nvflare") from error
-    return getattr(home, name)
+__getattr__ = lazy_names(__name__, _HOME, "nvflare", "nvflare")
 
 
 def __dir__() -> list[str]:

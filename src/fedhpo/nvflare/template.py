@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from string import Template
 
+from fedhpo.parties.first_study import first_study
+
 _JOB = Template('''\
 """The job: python job.py runs it in NVFlare's simulator, python job.py KIT in a deployment.
 
@@ -55,28 +57,6 @@ class OwnClient(Client):
     """
 '''
 
-_STUDY = """\
-[data]
-name = "digits"            # needs no download
-clients = 4
-partition = { kind = "dirichlet", alpha = 0.5 }
-[model]
-name = "mlp"
-[space.client]
-lr = { low = 1e-3, high = 1.0, log = true, default = 0.1 }
-momentum = { low = 0.0, high = 0.9, default = 0.0 }
-[space.server]
-lr = { low = 0.5, high = 2.0, log = true, default = 1.0 }
-[budget]                   # what tunes is chosen by rule, since there is no [method]
-rounds = 10                # of one final training
-total = 20                 # over all trials
-cohort = 2                 # clients in a round
-[nvflare]
-clients = 4                # the job begins when so many are there
-deadline = 300.0           # seconds that a client has for a task
-most_rows = 10000          # the most rows that a client may claim
-"""
-
 _README = Template("""\
 # $name
 
@@ -104,6 +84,6 @@ def job_files(name: str) -> dict[str, str]:
         "README.md": _README.substitute(name=name),
         ".gitignore": _IGNORED,
         "client.py": _CLIENT,
-        "study.toml": _STUDY,
+        "study.toml": first_study("nvflare", clients=4, wanted=4),
         "job.py": _JOB.substitute(name=name),
     }

@@ -1,4 +1,4 @@
-"""Small parties for tests of learners: two classes of points in the plane, drawn at random."""
+"""Small parties for tests, drawn at random: two classes of points in the plane; clients of uneven sizes."""
 
 from __future__ import annotations
 
@@ -29,3 +29,14 @@ def party_rows(count: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.i
 def party_data(parties: int = 3, count: int = 60, **options: Any) -> FederatedData:
     """So many parties of `count` rows each; options are those of `fedhpo.from_clients`."""
     return from_clients([party_rows(count, seed) for seed in range(parties)], **options)
+
+
+def uneven_data() -> FederatedData:
+    """Eight clients of 5 to 12 rows; the seventh only validates, the eighth holds no validation data."""
+    rng = np.random.default_rng(0)
+
+    def rows(count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        return rng.normal(size=(count, 6)).astype(np.float32), rng.integers(0, 3, count)
+
+    clients = [{"train": rows(5 + i), "validation": rows(3 + i % 2), "test": rows(2)} for i in range(6)]
+    return from_clients([*clients, {"validation": rows(4)}, {"train": rows(12)}], classes=3)
