@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.federations.remote.layout import Layout, Rejected, few
-from fedhpo.federations.remote.messages import from_text, to_text
+from fedhpo.federations.remote.messages import HELLO, QUERY, from_text, to_text
 from fedhpo.federations.remote.transport import Outgoing, Trouble
 
 #: What this runtime is called in studies and results.
 RUNTIME = "nvflare"
 #: What a message and a reply consist of.
 TEXT, MODELS = "text", "models"
-#: The mailbox gives a message up after its seconds: the call may end a little later.
-_SLACK = 1.0
+#: A site that did not reply is asked whether it is there: seconds for that, and between two such calls.
+_THERE, _AGAIN = 60.0, 1.0
 
 
 class Proxy(Protocol):
@@ -96,10 +97,14 @@ class CollabTransport:
         self._sites = dict(enumerate(sorted(clients, key=lambda proxy: proxy.name), start=1))
         self._came: queue.SimpleQueue[CollabReply | BaseException] = queue.SimpleQueue()
         self._bell = threading.Event()
+        self._away: set[int] = set()
 
     def nodes(self) -> Iterable[int]:
-        """All sites of the job: NVFlare does not say which of them have gone."""
-        return list(self._sites)
+        """The sites of the job, but for those that let a call time out and have not replied since.
+
+        NVFlare does not say which have gone: without this a dead one would cost every round its deadline.
+        """
+        return [node for node in self._sites if node not in self._away]
 
     def push(self, messages: Sequence[Outgoing]) -> list[str | None]:
         """Call each site, in a thread with this job's context."""
@@ -133,7 +138,7 @@ class CollabTransport:
 
         try:
             models = {key: _plain(parcel.content) for key, parcel in message.models.items()}
-            site = self._sites[message.node](timeout=message.seconds + _SLACK)
+            site = self._sites[message.node](timeout=message.seconds)
             content = site.answer(message.kind, to_text(message.facts), models)
             self._came.put(CollabReply(name, message.node, content))
         except RunAborted as end:
@@ -141,14 +146,37 @@ class CollabTransport:
         except Exception as error:
             trouble = trouble_of(error)
             if trouble is None:
-                return
+                trouble = Trouble(f"no reply within {message.seconds:g} s", missing=True, passing=False)
+                self._lose(message.node)
             self._came.put(CollabReply(name, message.node, trouble=trouble))
         finally:
             self._bell.set()
 
+    def _lose(self, node: int) -> None:
+        """Leave a site out until it replies; this asks whether it is there, in a thread of its own."""
+        if node not in self._away:
+            self._away.add(node)
+            context = contextvars.copy_context()
+            threading.Thread(target=context.run, args=(self._find, node), daemon=True).start()
+
+    def _find(self, node: int) -> None:
+        from nvflare.collab.api.exceptions import RunAborted
+
+        nothing = to_text({"client": -1, "tasks": []})
+        while True:
+            try:
+                self._sites[node](timeout=_THERE).answer(f"{QUERY}.{HELLO}", nothing, {})
+            except RunAborted:
+                return
+            except Exception:
+                time.sleep(_AGAIN)
+            else:
+                self._away.discard(node)
+                return
+
 
 def trouble_of(error: Exception) -> Trouble | None:
-    """What a call that failed means; None of a time-out, which the mailbox notices itself."""
+    """What a call that failed means; None of one that timed out."""
     from nvflare.collab import CollabCallError
 
     if not isinstance(error, CollabCallError):

@@ -180,7 +180,9 @@ class Post:
         """A reply: whose it is, whether it may be looked at, what became of each of its tasks."""
         key = message.to
         if key in self._late:
-            self.note("replies after the deadline", f"client {self._late.pop(key).items[0].client}")
+            late = self._late.pop(key)
+            if message.trouble is None:
+                self.note("replies after the deadline", f"client {late.items[0].client}")
             return
         sent = self._sent.pop(key, None)
         if sent is None:
