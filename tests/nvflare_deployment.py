@@ -227,7 +227,7 @@ def submit(kits: Path, home: Path, name: str, study: dict, run: Path) -> str:
     from fedhpo.study import Study
 
     jobs = home / "jobs"
-    recipe(name, Study.from_dict(study), run, start_seconds=120.0).export(str(jobs))
+    recipe(name, Study.from_dict(study), run).export(str(jobs))
     with contextlib.closing(session(kits)) as one:
         return str(one.submit_job(str(jobs / name)))
 

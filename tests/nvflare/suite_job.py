@@ -75,7 +75,13 @@ class SuiteClient(Client):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        job = CollabRecipe("suite", server=SuiteServer(sys.argv[1]), client=SuiteClient(SMALL), min_clients=8)
+        job = CollabRecipe(
+            "suite",
+            server=SuiteServer(sys.argv[1]),
+            client=SuiteClient(SMALL),
+            min_clients=8,
+            sync_task_timeout=300,
+        )
         job.execute(SimEnv(num_clients=8, workspace_root=folder))
 
 

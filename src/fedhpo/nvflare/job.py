@@ -18,7 +18,7 @@ def recipe(
     *,
     client: Client | None = None,
     server: Server | None = None,
-    start_seconds: float = 60.0,
+    start_seconds: float = 300.0,
 ) -> CollabRecipe:
     """A recipe for NVFlare: `recipe(...).execute(SimEnv(num_clients=10))`, or `ProdEnv(...)`.
 
