@@ -539,17 +539,21 @@ class Study:
                     raise
                 raise self._error("", error) from error
 
-    def plan(self, draws: int = 5) -> TimePlan:
-        """How long it will take by its clients' clock; needs `[federation]`. See `fedhpo.tuning.plan`."""
+    def plan(self, draws: int = 5, *, federation: Federation | None = None) -> TimePlan:
+        """How long it will take by its clients' clock; needs `[federation]`. See `fedhpo.tuning.plan`.
+
+        A simulated `federation` with a fleet takes the place of the one that the study describes.
+        """
         from fedhpo.federations.simulated import SimulatedFederation
         from fedhpo.tuning.plan import plan_time
 
-        if self.fleet is None:
+        if self.fleet is None and federation is None:
             need = "federation is missing: write [federation], with speed and availability of the clients"
             raise self._error("", InputError(need))
         budget, proxy = self.file.budget, self.proxy_study
-        with self.federation(workers=0) as opened:
-            assert isinstance(opened, SimulatedFederation)
+        with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
+            if not isinstance(opened, SimulatedFederation):
+                raise InputError(f"a plan needs a simulated federation, not {type(opened).__name__}")
             try:
                 return plan_time(
                     opened.untrained,
