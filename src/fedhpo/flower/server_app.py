@@ -15,6 +15,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.learners import HGB, XGBOOST
+from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.models import MODELS, models
 from fedhpo.protocol.objective import BALANCED
 from fedhpo.study import Study
@@ -149,10 +150,13 @@ def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFede
             f"model.name = {model.name!r}: trained by `fedhpo tune`, not over Flower, since what clients fit "
             f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
         )
-    if "training" in model.others:
+    training, trips = model.others.get("training", BAGGING), model.others.get("trips", 1)
+    if training not in JOINED:
         raise InputError(
-            f"model.training = {model.others['training']!r}: over Flower boosted trees are trained by "
-            "bagging; leave it out"
+            f"model.training = {training!r}: over Flower boosted trees are trained by "
+            f"{' or '.join(map(repr, JOINED))}"
         )
     scoring = model.others.get("scoring") or BALANCED
-    return FlowerLearnerFederation(grid, weighting=study._weighting, scoring=scoring, **settings)
+    return FlowerLearnerFederation(
+        grid, weighting=study._weighting, scoring=scoring, training=training, trips=trips, **settings
+    )
