@@ -122,8 +122,8 @@ def boost(trees: BoostedTrees, x: NDArray[Any], y: NDArray[Any], classes: int, m
     before = BoostedTrees().adopt(model, classes).booster_ if model else None
     rows = xgboost.DMatrix(x, y, nthread=1)
     booster = xgboost.train(parameters, rows, trees.max_iter, xgb_model=before)
-    found = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
-    found = found[-trees.max_iter * _groups(classes) :]
+    new = booster[booster.num_boosted_rounds() - trees.max_iter :]
+    found = json.loads(bytes(new.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
     names = (*_SPLITS, "split_conditions")
     return json.dumps({"trees": [{name: tree[name] for name in names} for tree in found]}).encode()
 
