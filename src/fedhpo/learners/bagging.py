@@ -34,6 +34,8 @@ _BASE = {"base_score": 0.5}
 _ROOT = 2**31 - 1
 #: What float32 can hold, or nearly.
 _MOST = 3e38
+#: Stands for the trees of a model, which are written one by one.
+_PLACE = "the trees"
 #: What a tree is, of all that XGBoost writes; the rest describes the rows that it was grown on.
 _SPLITS = ("left_children", "right_children", "split_indices", "default_left")
 
@@ -65,7 +67,7 @@ class Trips:
     classes: int
     done: int = 0
     model: bytes = b""
-    _trees: list[Tree] = field(default_factory=list)
+    _written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.trips = min(self.trips, self.rounds)
@@ -94,10 +96,10 @@ class Trips:
                 self.places = []
             return
         total = sum(weight for _, weight in parts.values())
-        self._trees += [
-            _scaled(tree, weight / total) for _, (one, weight) in sorted(parts.items()) for tree in one
-        ]
-        self.model = _model_of(self._trees, self.features, self.classes)
+        grown = (_scaled(tree, weight / total) for _, (one, weight) in sorted(parts.items()) for tree in one)
+        for place, tree in enumerate(grown, len(self._written)):
+            self._written.append(json.dumps(_written(tree, place, self.features)))
+        self.model = _model_of(self._written, self.features, self.classes)
         self.done += 1
 
 
@@ -119,11 +121,12 @@ def boost(trees: BoostedTrees, x: NDArray[Any], y: NDArray[Any], classes: int, m
     """
     xgboost = import_xgboost()
     parameters = trees.parameters(classes) | _BASE
-    before = BoostedTrees().adopt(model, classes).booster_ if model else None
     rows = xgboost.DMatrix(x, y, nthread=1)
-    booster = xgboost.train(parameters, rows, trees.max_iter, xgb_model=before)
-    new = booster[booster.num_boosted_rounds() - trees.max_iter :]
-    found = json.loads(bytes(new.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
+    if model:  # on from its margins: so the trees that come are the new ones
+        before = BoostedTrees().adopt(model, classes).booster_
+        rows.set_base_margin(before.predict(rows, output_margin=True))
+    booster = xgboost.train(parameters, rows, trees.max_iter)
+    found = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]["model"]["trees"]
     names = (*_SPLITS, "split_conditions")
     return json.dumps({"trees": [{name: tree[name] for name in names} for tree in found]}).encode()
 
@@ -174,18 +177,19 @@ def _checked(given: Any, place: int, features: int) -> Tree:
     }
 
 
-def _model_of(trees: Sequence[Tree], features: int, classes: int) -> bytes:
-    """A model of these trees, those of one round of boosting after those of the one before."""
+def _model_of(trees: Sequence[str], features: int, classes: int) -> bytes:
+    """A model of trees in XGBoost's JSON, those of one round of boosting after those of the one before."""
     xgboost, groups = import_xgboost(), _groups(classes)
     rows = xgboost.DMatrix(np.zeros((1, features), np.float32), np.zeros(1), nthread=1)
     empty = xgboost.train(BoostedTrees().parameters(classes) | _BASE, rows, 0)
     whole = json.loads(bytes(empty.save_raw("json")))
     model = whole["learner"]["gradient_booster"]["model"]
-    model["trees"] = [_written(tree, place, features) for place, tree in enumerate(trees)]
+    model["trees"] = _PLACE
     model["tree_info"] = [place % groups for place in range(len(trees))]
     model["iteration_indptr"] = list(range(0, len(trees) + 1, groups))
     model["gbtree_model_param"]["num_trees"] = str(len(trees))
-    empty.load_model(bytearray(json.dumps(whole).encode()))
+    text = json.dumps(whole).replace(f'"{_PLACE}"', f"[{','.join(trees)}]")
+    empty.load_model(bytearray(text.encode()))
     return bytes(empty.save_raw("ubj"))
 
 
