@@ -358,6 +358,12 @@ CASES = [
         {"federation": 'availability = "day_night"\nshare = 0.9'},
     ),
     Case("nothing to plan by", "federation", command=("plan", "study.toml")),
+    Case(
+        "a table with a clock",
+        "federation",
+        {"federation": "speed = 10.0"},
+        command=("table", "build", "study.toml", "--configs", "2", "--quiet"),
+    ),
     # The command line and the run
     Case("unknown command", "tnue", command=("tnue", "study.toml")),
     Case("no time", "--timeout", command=("tune", "study.toml", "--timeout", "0")),

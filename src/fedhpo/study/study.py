@@ -354,6 +354,11 @@ class Study:
         given = self._with_files(self.given["federation"])
         return build(Fleet, given, "federation")
 
+    def refuse_clock(self, what: str) -> None:
+        """Refuse `[federation]` where nothing takes simulated time."""
+        if self.fleet is not None:
+            raise self._error("", InputError(f"federation: leave it out for {what}, which has no clock"))
+
     def load_data(self) -> FederatedData:
         """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
         from fedhpo.core.streams import stream
