@@ -1,5 +1,6 @@
 """The command line, from end to end."""
 
+import io
 import json
 import os
 import signal
@@ -243,3 +244,14 @@ def test_schema_is_json(capsys):
 def test_every_command_takes_json(command, capsys):
     assert main([command, "--help"]) == 0
     assert "--json" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_gone_is_no_traceback(monkeypatch, tmp_path):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    # The command fails, and then what it says of that finds nobody either.
+    assert main(["report", str(tmp_path / "nothing"), "--json"]) == 1

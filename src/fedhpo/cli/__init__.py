@@ -289,6 +289,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
     except KeyboardInterrupt as stop:  # before there was a command, or on its way out
         return exit_code(stop)
+    except BrokenPipeError:  # the reader of our output, `head` say, has gone
+        sys.stderr.close()
+        return FAILURE
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -304,9 +307,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt as stop:
         code = exit_code(stop)
         return _failed(options, "interrupted" if code == INTERRUPTED else "terminated", code)
-    except BrokenPipeError:  # the reader of our output, `head` say, has gone
-        sys.stderr.close()
-        return FAILURE
+    except BrokenPipeError:
+        raise
     except FedhpoError as error:
         return _failed(options, str(error), BAD_INPUT if _is_users(error) else FAILURE)
     except Exception as error:

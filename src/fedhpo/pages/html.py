@@ -29,6 +29,16 @@ class Section:
         return f"<section><h2>{text(self.title)}</h2>\n{self.body}\n</section>"
 
 
+def how_to_read(*sentences: str) -> str:
+    """What a figure means, at greater length, folded away below it.
+
+    >>> how_to_read("Higher is better.")
+    '<details class=about><summary>How to read it</summary><p>Higher is better.</p></details>'
+    """
+    lines = "".join(f"<p>{text(one)}</p>" for one in sentences)
+    return f"<details class=about><summary>How to read it</summary>{lines}</details>"
+
+
 @dataclass(frozen=True)
 class Cell:
     """A cell of a table: what is shown, and what it is sorted by."""

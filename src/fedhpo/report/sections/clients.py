@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedhpo.pages.figure import drawn
-from fedhpo.pages.html import Cell, Section, table, text
+from fedhpo.pages.html import Cell, Section, how_to_read, table, text
 from fedhpo.pages.numbers import score, whole
 from fedhpo.pages.plots import spread
 from fedhpo.protocol.federation import Floats, Ints
@@ -14,6 +14,13 @@ from fedhpo.report.view import RunView
 #: Clients named.
 _WORST = 6
 _NOTE = "Read it as: this share of the clients has at most this score. A flat line treats all clients alike."
+_ABOUT = how_to_read(
+    "A client with few rows has a rough score: with four of them it can only be 0, 0.25, 0.5, 0.75 or "
+    "1. So the lowest scores are often those of the smallest clients.",
+    "Clients that are badly served by one config for all are a reason to look at the worst ones while "
+    'tuning (over = "tail" in the objective) or at hyperparameters that depend on the client (FedEx, '
+    "FedTune).",
+)
 
 
 def clients(view: RunView) -> Section | None:
@@ -52,7 +59,7 @@ def clients(view: RunView) -> Section | None:
         f"Client {who[order[0]]} gets the least: {score(low)}, against a mean of {score(mean)} over "
         f"{whole(len(values))} clients, each counting the same. Scores are those of the last evaluation."
     )
-    return Section("Clients", f"<p>{text(told)}</p><div class=pair>{figure}<div>{worst}</div></div>")
+    return Section("Clients", f"<p>{text(told)}</p><div class=pair>{figure}<div>{worst}</div></div>{_ABOUT}")
 
 
 def _known(who: Ints, values: Floats) -> tuple[Ints, Floats]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.pages.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure, thinned
-from fedhpo.pages.html import Section, text
+from fedhpo.pages.html import Section, how_to_read, text
 from fedhpo.pages.phrasing import config_in_words
 from fedhpo.pages.plots import history
 from fedhpo.report.incumbents import Incumbent, in_words
@@ -19,6 +19,18 @@ _HISTORY = (
 )
 _BUDGET = "The score of the leading trial against the rounds spent over all trials."
 _CURVES = "The validation score of every trial by its own rounds; orange is your own config."
+_ABOUT_HISTORY = how_to_read(
+    "Left: trials that were stopped early stand at the score that they had then. They may have been "
+    "better later.",
+    "Right: the leading trial is the one to name at that moment: of those trained longest, the best. A "
+    "trial that has trained longer takes the lead even from a better score, so the line may fall; below"
+    " it is said why.",
+)
+_ABOUT_CURVES = how_to_read(
+    "A score comes from the clients that were asked. Where these are few, a curve is as rough as the "
+    "clients differ: look at its trend, and at the trials that stay ahead.",
+    "A curve that ends early is a trial that was stopped. One that jumps may have become a copy of another.",
+)
 
 
 def progress(view: RunView) -> Section | None:
@@ -36,7 +48,7 @@ def progress(view: RunView) -> Section | None:
     if not figures:
         return None
     note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
-    return Section("History", f"<div class=pair>{figures}</div>{note}")
+    return Section("History", f"<div class=pair>{figures}</div>{note}{_ABOUT_HISTORY}")
 
 
 def curves(view: RunView) -> Section | None:
@@ -55,7 +67,7 @@ def curves(view: RunView) -> Section | None:
     if (view.result.get("evaluation") or {}).get("average") == "recent":
         notes.append("Trials were compared by means weighted to recent rounds; shown are single scores.")
     note = "".join(f"<p class=note>{text(line)}</p>" for line in notes)
-    return Section("Learning curves", drawn(by_round(view), "curves", _CURVES) + note)
+    return Section("Learning curves", drawn(by_round(view), "curves", _CURVES) + note + _ABOUT_CURVES)
 
 
 def score_axis(view: RunView) -> dict[str, Any]:

@@ -7,10 +7,17 @@ from typing import Any
 
 from fedhpo.pages.configs import flat, scale_of, tuned
 from fedhpo.pages.figure import OWN, SCALE, WINNER, axis, drawn, figure
-from fedhpo.pages.html import Section
+from fedhpo.pages.html import Section, how_to_read
 from fedhpo.pages.plots import FEW, scored
 from fedhpo.report.sections.curves import score_axis
 from fedhpo.report.view import RunView
+
+_ABOUT = how_to_read(
+    "Look for where the dark points at the good end lie. Other hyperparameters differ between the "
+    "points too, so a cloud without a shape says little: what mattered is told above, where there are "
+    "enough trials.",
+    "If the best points lie at the edge of a range, it may be worth widening it.",
+)
 
 
 def hyperparameters(view: RunView) -> Section | None:
@@ -24,7 +31,7 @@ def hyperparameters(view: RunView) -> Section | None:
     note = (
         "<p class=note>Each point is a trial with its last score; the darker, the longer it was trained.</p>"
     )
-    return Section("Hyperparameters against the score", f"<div class=small>{small}</div>{note}")
+    return Section("Hyperparameters against the score", f"<div class=small>{small}</div>{note}{_ABOUT}")
 
 
 def against(view: RunView, name: str, table: Mapping[str, Any]) -> dict[str, Any]:

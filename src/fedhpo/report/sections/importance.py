@@ -8,7 +8,7 @@ import numpy as np
 
 from fedhpo.pages.configs import flat, tuned, unit
 from fedhpo.pages.figure import drawn
-from fedhpo.pages.html import Section, text
+from fedhpo.pages.html import Section, how_to_read, text
 from fedhpo.pages.plots import importance_bars, landscape, parallel, scored
 from fedhpo.report.view import RunView
 from fedhpo.surrogates import importance as forest
@@ -16,6 +16,20 @@ from fedhpo.surrogates import importance as forest
 _BARS = "How much each hyperparameter explains of the differences between trials, however long they trained."
 _GROUND = (
     "The score that a forest expects over the two that matter most; a star is the winner, dots are trials."
+)
+_ABOUT_FOREST = how_to_read(
+    "A random forest learns the ranks of four fifths of the trials from their hyperparameters and is "
+    "asked for the rest, once as they are and once with one hyperparameter shuffled (Breiman, 2001). "
+    "What the forest then loses is that one's importance.",
+    "It knows how long each trial trained, so that this is not taken for an effect of a hyperparameter."
+    " Where two hyperparameters only matter together, both get a share.",
+    "It speaks of the ranges that were searched: what hardly matters here may matter outside them.",
+)
+_ABOUT_LINES = how_to_read(
+    "Every hyperparameter has an axis, from its lowest value below to its highest above, in its own "
+    "scale. A line crosses each axis at the trial's value.",
+    "Where the strong lines meet on an axis, good trials agree on a value. Where they cross an axis "
+    "everywhere, that hyperparameter matters little.",
 )
 
 
@@ -39,7 +53,7 @@ def importance(view: RunView) -> Section | None:
     ground = landscape(named[across], named[up], grid.tolist(), trials, view.metric, view.winner)
     note = f"A forest of these trials explains {found.explained:.0%} of the differences between others."
     body = f"<div class=pair>{bars}{drawn(ground, 'landscape', _GROUND)}</div>"
-    return Section("What mattered", f"{body}<p class=note>{text(note)}</p>")
+    return Section("What mattered", f"{body}<p class=note>{text(note)}</p>{_ABOUT_FOREST}")
 
 
 def across(view: RunView) -> Section | None:
@@ -49,4 +63,4 @@ def across(view: RunView) -> Section | None:
     if found is None:
         return None
     note = "Each line is a trial: the stronger its colour, the better its score. The thick line leads."
-    return Section("All hyperparameters at once", drawn(found, "parallel", note))
+    return Section("All hyperparameters at once", drawn(found, "parallel", note) + _ABOUT_LINES)
