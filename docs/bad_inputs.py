@@ -342,6 +342,28 @@ CASES = [
     Case("features without labels", "client 0", python="fh.from_clients([np.zeros((10, 3))])"),
     Case("features alone in a tuple", "client 0", python="fh.from_clients([(np.zeros((10, 3)),)])"),
     Case("one array for all clients", "from_arrays", python="fh.from_clients(np.zeros((10, 3)))"),
+    # Clients that come and go
+    Case("unknown pattern of presence", "federation.availability", {"federation": 'availability = "nights"'}),
+    Case("no such trace", "availability", {"federation": 'availability = "trace.csv"'}),
+    Case(
+        "a trace without its columns",
+        "begin",
+        {"federation": 'availability = "trace.csv"'},
+        files={"trace.csv": "client,from,to\n0,0,10\n"},
+    ),
+    Case("all clients drop out", "federation.dropouts", {"federation": "dropouts = 1.0"}),
+    Case(
+        "nights of more than a night",
+        "share",
+        {"federation": 'availability = "day_night"\nshare = 0.9'},
+    ),
+    Case("nothing to plan by", "federation", command=("plan", "study.toml")),
+    Case(
+        "a table with a clock",
+        "federation",
+        {"federation": "speed = 10.0"},
+        command=("table", "build", "study.toml", "--configs", "2", "--quiet"),
+    ),
     # The command line and the run
     Case("unknown command", "tnue", command=("tnue", "study.toml")),
     Case("no time", "--timeout", command=("tune", "study.toml", "--timeout", "0")),

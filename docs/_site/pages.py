@@ -50,6 +50,7 @@ SECTIONS: dict[str, list[str]] = {
         "evaluation.md",
         "advise.md",
         "robust.md",
+        "availability.md",
         "flower.md",
         "flower-apps.md",
         "nvflare.md",

@@ -34,6 +34,7 @@ _HOME = {
     "LocalPrivacy": "fedhpo.privacy.local",
     "LearnerFederation": "fedhpo.federations.learners",
     "simulate": "fedhpo.federations.simulate",
+    "Fleet": "fedhpo.federations.fleet",
     "Evaluator": "fedhpo.search.evaluator",
     "Objective": "fedhpo.protocol.objective",
     "Metric": "fedhpo.protocol.metrics",
@@ -75,6 +76,7 @@ _HOME = {
 if TYPE_CHECKING:
     from fedhpo.core.errors import FedhpoError, InputError
     from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, load
+    from fedhpo.federations.fleet import Fleet
     from fedhpo.federations.learners import LearnerFederation
     from fedhpo.federations.simulate import simulate
     from fedhpo.methods import (
@@ -139,6 +141,7 @@ __all__ = [
     "FederatedData",
     "FedhpoError",
     "FineTune",
+    "Fleet",
     "Float",
     "GridSearch",
     "Hyperband",

@@ -189,8 +189,8 @@ def test_too_few_replies_are_no_round():
         ({"name": "svm"}, "cannot be joined .* use 'xgboost'"),
         ({"name": "mlp_sklearn"}, "cannot be joined .* use 'xgboost'"),
         ({"name": "cash"}, "cannot be joined .* use 'xgboost'"),
-        ({"training": "pooled"}, "trained by bagging; leave it out"),
-        ({"training": "collective"}, "trained by bagging; leave it out"),
+        ({"training": "pooled"}, "trained by 'bagging' or 'cyclic'"),
+        ({"training": "collective"}, "trained by 'bagging' or 'cyclic'"),
     ],
 )
 def test_what_cannot_be_joined_is_refused(model, why):

@@ -135,6 +135,12 @@ def parser() -> argparse.ArgumentParser:
     advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
     _add_noise(advise)
 
+    plan = command("plan", "How long a study will take by its clients' clock, before it is run.")
+    plan.add_argument("study", metavar="STUDY", help="the study file (TOML), with [federation]")
+    plan.add_argument(
+        "--draws", type=_positive, metavar="N", default=5, help="times that it is gone through (default: 5)"
+    )
+
     new = command("new", "Write a working app to begin with.")
     new.add_argument("kind", metavar="KIND", help="flower or nvflare")
     new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part names the app")

@@ -84,6 +84,8 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
     noted = [("note", result["note"])] if result.get("note") else []
     rows = [*noted, ("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
+    if cost.get("simulated_seconds"):
+        rows.append(("simulated time", duration(cost["simulated_seconds"])))
     if parties := (result.get("flora") or {}).get("parties"):
         sent = [party["pairs"] for party in parties if party["pairs"]]
         rows.insert(0, ("local searches", f"{len(sent)} parties sent {sum(sent)} configs and their losses"))

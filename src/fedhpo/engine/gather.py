@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -43,10 +43,11 @@ class Gathering:
         missing: NDArray[np.bool_],
         products: UpdateProducts | None = None,
         limits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        why: Mapping[int, str] | None = None,
     ) -> Gathering:
-        """For updates of `size` numbers from the members in `sequence`; the others are missing."""
+        """For updates of `size` numbers from the members in `sequence`; the others are missing: `why`."""
         status = np.where(missing, Status.MISSING, Status.OK).astype(np.int8)
-        reasons = {int(i): "no reply" for i in np.flatnonzero(missing)}
+        reasons = {int(i): (why or {}).get(int(i), "no reply") for i in np.flatnonzero(missing)}
         results = [JobResult()] * len(missing)
         return cls(size, deque(sequence), aggregate, status, results, limits, reasons, products)
 

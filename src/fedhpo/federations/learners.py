@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
@@ -25,6 +26,7 @@ from fedhpo.data.fingerprint import data_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine.task import check_task
 from fedhpo.federations.trial_table import TrialTable
+from fedhpo.learners.bagging import BAGGING, JOINED, Trips, boost, check_trips, read_trees
 from fedhpo.learners.fingerprint import estimator_of
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.named import learner_of
@@ -62,6 +64,7 @@ _SCORE_BYTES = 24
 TRAINING = {
     "pooled": "pooled (the paper's emulation: the parties' rows in one place)",
     "collective": "collective (XGBoost over the parties' processes, rows stay with them)",
+    **JOINED,
 }
 
 
@@ -94,8 +97,11 @@ class LearnerFederation(Federation):
         an estimator or `Pipeline` to begin from, or a `fedhpo.learners.Learner`.
     training
         "pooled" emulates the federated training of any learner by one on all parties' rows, as the paper
-        does. "collective" trains boosted trees federated for real; "hgb" then becomes XGBoost, see
-        `fedhpo.learners.boosted` for what that changes.
+        does. The others train boosted trees federated for real; "hgb" then becomes XGBoost, see
+        `fedhpo.learners.boosted` for what that changes. "collective" grows each tree over all parties' rows;
+        by "bagging" and "cyclic" each party grows trees on its own, see `fedhpo.learners.bagging`.
+    trips
+        In how many trips to the parties these two do their rounds of boosting.
     scoring
         A scorer of scikit-learn, balanced accuracy by default. It is what is optimised unless an objective
         says otherwise: by its name where that is "balanced_accuracy" or "accuracy", else as the metric
@@ -125,7 +131,8 @@ class LearnerFederation(Federation):
         data: Any,
         learner: Any = "hgb",
         *,
-        training: Literal["pooled", "collective"] = "pooled",
+        training: Literal["pooled", "collective", "bagging", "cyclic"] = "pooled",
+        trips: int = 1,
         scoring: str | None = None,
         scaling: Literal["minmax", "standard", "fitted"] | None = None,
         workers: int | None = None,
@@ -139,14 +146,17 @@ class LearnerFederation(Federation):
         self.client_names, self.task = given.client_names, given.task
         if scoring is None:
             scoring = "r2" if given.task == "regression" else BALANCED
-        self._training = training
+        self._training, self._trips = training, trips
         if training not in TRAINING:
             raise unknown_name("training", training, TRAINING)
-        if training == "collective" and (self._learner not in (HGB, XGBOOST) or given.task == "regression"):
+        if training != "pooled" and (self._learner not in (HGB, XGBOOST) or given.task == "regression"):
             raise InputError(
-                f"training = 'collective' is for boosted trees (learner 'hgb' or 'xgboost'), "
+                f"training = {training!r} is for boosted trees (learner 'hgb' or 'xgboost'), "
                 f"not {self._learner.name!r}: use 'pooled'"
             )
+        check_trips(training if training in JOINED else BAGGING, trips)
+        if training not in JOINED and trips != 1:
+            raise InputError(f"trips = {trips}: only training = 'bagging' and 'cyclic' make several")
         scorer(scoring)  # an unknown name is an error here, not at the first party
         if self._data.task == "regression" and scoring == BALANCED:
             raise InputError(f"scoring = {scoring!r} is for classes: regression needs, say, 'r2'")
@@ -219,9 +229,10 @@ class LearnerFederation(Federation):
     def next_done(self, trial: int | None = None) -> RoundReport:
         self._trials.submitted(trial)
         under_way = self._trials.rounds
-        if self._training == "collective":
+        if self._training != "pooled":
             number = next(iter(under_way)) if trial is None else trial
-            return self._end(number, *self._train_collectively(under_way[number][0]))
+            train = self._train_collectively if self._training == "collective" else self._train_in_trips
+            return self._end(number, *train(under_way[number][0]))
         wanted = {ticket: n for n, (_, ticket) in under_way.items() if trial in (None, n)}
         while not (ended := wanted.keys() & self._ended.keys()):
             done = self._started.next()
@@ -230,10 +241,10 @@ class LearnerFederation(Federation):
         done = self._ended.pop(min(ended))
         return self._end(wanted[done.ticket], done.value, {}, done.failure)
 
-    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str, int]:
+    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str, Cost]:
         """The model, or why there is none: reasons by position in the cohort, or one for all parties.
 
-        With it come the bytes that each party sent.
+        With it comes what it took beyond sending the model to every party.
         """
         from fedhpo.learners.boosted import BoostedTrees
         from fedhpo.learners.collective import CollectiveError, exchanged, train
@@ -245,17 +256,42 @@ class LearnerFederation(Federation):
             classes = self._data.classes or 2
             rows = {party: self._bench.rows([party]) for party in trial.cohort}
             model = trees.adopt(train(rows, trees.parameters(classes), trees.max_iter), classes)
-            return model, {}, "", exchanged(model.booster_, [x for x, _ in rows.values()])
+            sent = exchanged(model.booster_, [x for x, _ in rows.values()]) * len(rows)
+            return model, {}, "", Cost(bytes_down=sent, bytes_up=sent)
         except CollectiveError as error:
             blamed = {} if error.party is None else {list(trial.cohort).index(error.party): str(error)}
-            return None, blamed, str(error), 0
+            return None, blamed, str(error), Cost()
         except TypeError as error:
-            return None, {}, str(error), 0
+            return None, {}, str(error), Cost()
+
+    def _train_in_trips(self, work: Work) -> tuple[Any, dict[int, str], str, Cost]:
+        """The same, by trees that each party grows on its own rows."""
+        from fedhpo.learners.boosted import BoostedTrees
+
+        trial, classes = self._trained(work), self._data.classes or 2
+        settings = {**trial.config.client, **trial.config.model}
+        rows = [self._bench.rows([party]) for party in trial.cohort]
+        moved = Cost(client_rounds=-len(rows))  # beyond the one visit of each that every training counts
+        try:
+            trees = BoostedTrees(**settings, random_state=derive(trial.seed, "fit") % 2**31)
+            places = list(range(len(rows)))
+            trips = Trips(self._training, self._trips, trees.max_iter, places, rows[0][0].shape[1], classes)
+            while not trips.over:
+                now, parts = clone(trees).set_params(max_iter=trips.count), {}
+                for place in trips.asked:
+                    raw = boost(now, *rows[place], classes, trips.model)
+                    moved += Cost(client_rounds=1, bytes_down=len(trips.model), bytes_up=len(raw))
+                    grown = read_trees(raw, trips.features, classes, trips.count)
+                    parts[place] = grown, float(len(rows[place][1]))
+                trips.take(parts)
+            return trees.adopt(trips.model, classes), {}, "", moved
+        except (TypeError, ValueError) as error:
+            return None, {}, str(error), Cost()
 
     def _end(
-        self, number: int, model: Any, blamed: dict[int, str], failure: str, sent: int = 0
+        self, number: int, model: Any, blamed: dict[int, str], failure: str, moved: Cost | None = None
     ) -> RoundReport:
-        """The report; `sent` is what each party sent, and was sent, of a training over the collective."""
+        """The report; `moved` is what a federated training took beyond sending the model to every party."""
         work, _ = self._trials.rounds.pop(number)
         count = len(work.cohort)
         sizes = self._data.train.sizes[list(work.cohort)]
@@ -285,10 +321,10 @@ class LearnerFederation(Federation):
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=0 if failure else 1,
                 client_rounds=count,
-                bytes_down=0 if failure else (_bytes(model) + sent) * count,
-                bytes_up=sent * count,
+                bytes_down=0 if failure else _bytes(model) * count,
                 samples=int(sizes.sum()),
-            ),
+            )
+            + (moved or Cost()),
         )
 
     # Scores
@@ -417,6 +453,7 @@ class LearnerFederation(Federation):
             "clients": self._data.clients,
             "learner": self._learner.name,
             "training": TRAINING[self._training],
+            **({"trips": self._trips} if self._training in JOINED else {}),
             "scoring": self._scoring,
             **self._prepared.describe(),
             "workers": self._count,
@@ -456,6 +493,7 @@ class LearnerFederation(Federation):
             "settings": {
                 "training": self._training,
                 "scoring": self._scoring,
+                **({"trips": self._trips} if self._trips > 1 else {}),
                 **({"scaling": self._prepared.scaling} if self._prepared.scaling != FITTED else {}),
             },
         }

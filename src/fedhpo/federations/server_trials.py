@@ -24,6 +24,7 @@ from fedhpo.engine import flat
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.products import UpdateProducts
 from fedhpo.engine.reply import discreet
+from fedhpo.federations.timing import Timed
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     ClientSide,
@@ -69,7 +70,8 @@ class Trial:
 class Round:
     """A round under way; `missing` are the members that never replied.
 
-    In a simulation `ends` is when it ends by the trial's own clock.
+    In a simulation `ends` is when it ends by the trial's own clock, and `timed` has its members' times where
+    there is a fleet.
     """
 
     work: Work
@@ -78,6 +80,7 @@ class Round:
     gathering: Gathering
     ends: float = 0.0
     missing: set[int] = field(default_factory=set)
+    timed: Timed | None = None
 
 
 class Shape(Protocol):
@@ -264,6 +267,7 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             ),
             products,
             updates,
+            None if one.timed is None else (one.timed.begun, one.ends),
         )
 
     def _step(self, one: Round) -> tuple[Trial | None, Products | None, str]:

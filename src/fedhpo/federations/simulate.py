@@ -16,6 +16,7 @@ from fedhpo.engine.executor import Setup, TrainFunction
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.loss import LossFunction
+from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.simulated import SimulatedFederation
 
 
@@ -57,6 +58,7 @@ def simulate(
     device: str = "cpu",
     stacking: bool = True,
     missing: float = 0.0,
+    fleet: Fleet | None = None,
     ray: str | None = None,
 ) -> SimulatedFederation:
     """A federation on this machine, or on those of a Ray cluster.
@@ -93,6 +95,9 @@ def simulate(
         Whether trainings of tiny models may be stacked.
     missing
         The probability that a client does not reply in a round.
+    fleet
+        When clients are there, how fast they are and how they fail: then rounds take simulated time; see
+        `fedhpo.Fleet`.
     ray
         The address of a Ray cluster that trains, "auto" for one that was started on this machine;
         `workers` are then the cluster's, by default one for each of its cores.
@@ -110,6 +115,8 @@ def simulate(
         data = from_clients(data)
     data = without_missing(data)
     _check(loss, train, device, stacking)
+    if fleet is not None and not isinstance(fleet, Fleet):
+        raise InputError(f"fleet must be a fedhpo.Fleet, not {shown(fleet)}")
     setup = Setup(model_factory(model, data), data, loss, train, chosen(str(device)))
     settings: dict[str, Any] = {
         "server": server,
@@ -118,6 +125,7 @@ def simulate(
         "workers": workers,
         "stacking": stacking,
         "missing": missing,
+        "fleet": fleet,
     }
     if ray is not None:
         from fedhpo.federations.ray import RayFederation

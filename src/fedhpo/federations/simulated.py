@@ -36,14 +36,18 @@ from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
+from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.federations.simulated_search import search_clients
+from fedhpo.federations.timing import Timed, Timing, epochs_of
+from fedhpo.federations.untrained import UntrainedFederation
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
     Answer,
     Cost,
+    Floats,
     Ints,
     Query,
     RoundReport,
@@ -148,6 +152,7 @@ class SimulatedFederation(HoldsTrials):
         stacking: bool = True,
         missing: float = 0.0,
         strategy: str | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         refuse_in_worker()
         if workers is not None:
@@ -177,6 +182,10 @@ class SimulatedFederation(HoldsTrials):
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._apart: dict[Order, Apart] = {}
         self._train_sizes = data.train.sizes
+        self._timing: Timing | None = None
+        if fleet is not None:
+            self._timing = Timing(fleet, data.train.sizes, data.validation.sizes, data.client_names)
+        self.timed = fleet is not None
         self.client_names, self.task = data.client_names, data.task
         self.train_clients = data.train_clients
         self.validation_clients = data.validation_clients
@@ -190,6 +199,8 @@ class SimulatedFederation(HoldsTrials):
         }
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
+        if self.timed:  # how long a client takes for other work is not simulated
+            able.discard(protocol.QUERY)
         self.capabilities = frozenset(able)
 
     def preflight(self, config: Config, metric: str) -> None:
@@ -264,13 +275,13 @@ class SimulatedFederation(HoldsTrials):
         for client in work.cohort:
             if not 0 <= client < len(self._train_sizes) or not self._train_sizes[client]:
                 raise InputError(f"client {client} cannot train: it is not there, or has no training data")
-        epochs = np.ones(len(cohort))
-        if self._setup.train is None and not work.by_rule:
-            own = [work.config_of(i) for i in range(1 if isinstance(work.client, Mapping) else len(cohort))]
-            epochs[:] = [parse(Local, "client", config).epochs for config in own]
+        epochs = epochs_of(work, own_training=self._setup.train is not None)
         missing = np.zeros(len(cohort), np.bool_)
         if self._missing:
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
+        timed = self._timed(work, epochs)
+        if timed is not None:
+            missing[list(timed.reasons)] = True
         longest_first = np.argsort(-epochs * self._train_sizes[cohort], kind="stable")
         sequence = [int(i) for i in longest_first if not missing[i]]
         optimiser, aggregate = self._trials.server_side(work)
@@ -281,11 +292,30 @@ class SimulatedFederation(HoldsTrials):
             missing,
             products=self._trials.products(work),
             limits=self._limits(work.trial, cohort),
+            why=None if timed is None else timed.reasons,
         )
         if self.adversary is not None:
             gathering = self.adversary.gathering(work.trial, gathering, cohort)
         ends = trial.clock + float((epochs * self._train_sizes[cohort]).max())
-        return Round(work, trial, optimiser, gathering, ends)
+        return Round(work, trial, optimiser, gathering, ends if timed is None else timed.last, timed=timed)
+
+    def _timed(self, work: Work, epochs: Floats) -> Timed | None:
+        """When the members of a round reply, where there is a fleet."""
+        if self._timing is None:
+            return None
+        trial = self._trials[work.trial]
+        return self._timing.round(work, epochs, len(trial.weights), trial.clock)
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        return (time, clients) if self._timing is None else self._timing.present(time, least, clients)
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        if self._timing is None:
+            return super().starts(cohort, time, beside)
+        own_training = self._setup.train is not None
+        planned = [self._timed(work, epochs_of(work, own_training=own_training)) for work in beside]
+        others = [*(one.timed for one in self._trials.rounds.values()), *planned]
+        return self._timing.starts(cohort, time, [timed for timed in others if timed is not None])
 
     def _limits(self, trial: int, cohort: Ints) -> tuple[Ints, Ints] | None:
         """The rows that each member may claim; None where nobody claims more than it has."""
@@ -454,6 +484,8 @@ class SimulatedFederation(HoldsTrials):
             )
             for i, number in enumerate(trials)
         ]
+        if self._timing is not None and split == "validation":
+            found = self._timing.scored(found, chosen, [len(self._trials[n].weights) for n in trials])
         if self.adversary is not None:
             found = [self.adversary.scores(scores) for scores in found]
         if self._aggregation.cap is None:
@@ -532,6 +564,16 @@ class SimulatedFederation(HoldsTrials):
 
     # The federation itself
 
+    def untrained(self, seed: int) -> UntrainedFederation:
+        """The same clients with another draw of their fleet, and nobody trains: to plan with."""
+        setup, timing = self._setup, self._timing
+        if timing is None:
+            raise InputError("fleet is missing: without it there is no time to plan")
+        fleet = replace(timing.fleet, seed=derive(seed, "fleet", timing.fleet.seed))
+        return UntrainedFederation(
+            setup.factory, setup.data, fleet, seed, own_training=setup.train is not None
+        )
+
     def describe(self) -> dict[str, Any]:
         shapes = self._trials.shapes.values()
         return {
@@ -564,6 +606,7 @@ class SimulatedFederation(HoldsTrials):
                 "missing": self._missing,
                 "device": setup.device,
                 **({} if self._strategy is None else {"strategy": self._strategy}),
+                **({} if self._timing is None else {"fleet": self._timing.fingerprint()}),
             },
             **({} if self._server in OPTIMISERS else {"server": code_of(optimiser_class(self._server))}),
         }

@@ -8,9 +8,9 @@ from typing import Any
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.federations.learners import LearnerFederation
-from fedhpo.federations.remote.bagging import boost
 from fedhpo.federations.remote.clients import TREES, Hello
 from fedhpo.federations.remote.messages import Scored, Task, Trained
+from fedhpo.learners.bagging import boost
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.scoring import BALANCED, outputs_of, score_of
 from fedhpo.learners.tasks import Bench
@@ -34,14 +34,14 @@ class TreesParty:
         """What this node is."""
         return self._rows.hello(context, TREES)
 
-    def train(self, _: Any, task: Task, context: Context) -> Trained:
-        """Boosting from the beginning, on this node's training rows alone."""
+    def train(self, model: Any, task: Task, context: Context) -> Trained:
+        """Boosting on this node's training rows alone: on from the model that came, if one did."""
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
         seed = derive(task.seed[0], "fit") % 2**31
         trees = BoostedTrees(**{**task.config, **task.model}, random_state=seed)
         x, y = Bench(self._learner, data).rows([place])
         return Trained(
-            boost(trees, x, y, data.classes or 2),
+            boost(trees, x, y, data.classes or 2, model or b""),
             self._rows.told(len(y)),
             self._rows.told(len(data.validation.rows(place))),
         )

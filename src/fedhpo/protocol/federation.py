@@ -66,7 +66,8 @@ class Work:
     """One round of one trial: which clients train, with which hyperparameters, and how updates are combined.
 
     `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule. With `products` the
-    report holds `Products` of the updates.
+    report holds `Products` of the updates. `starts` are the moments of simulated time at which each member
+    starts, where the federation has a clock; see `Federation.timed`.
     """
 
     trial: int
@@ -76,6 +77,7 @@ class Work:
     scores: tuple[str, ...] = (BEFORE, AFTER)
     minimum: int = 1
     products: bool = False
+    starts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -98,6 +100,8 @@ class Work:
             raise InputError(f"server must map hyperparameters to values, not {self.server!r}")
         if isinstance(self.client, Sequence) and len(self.client) != len(self.cohort):
             raise InputError(f"{len(self.client)} client configs for a cohort of {len(self.cohort)}")
+        if self.starts and len(self.starts) != len(self.cohort):
+            raise InputError(f"{len(self.starts)} starts for a cohort of {len(self.cohort)}")
         if not isinstance(self.minimum, int) or not 1 <= self.minimum <= len(self.cohort):
             raise InputError(f"minimum must lie in 1..{len(self.cohort)} (the cohort), not {self.minimum}")
         if not isinstance(self.scores, tuple | list):
@@ -137,7 +141,9 @@ class Work:
             "server": dict(self.server),
             "scores": list(self.scores),
             "minimum": self.minimum,
-        } | ({"products": True} if self.products else {})
+            **({"products": True} if self.products else {}),
+            **({"starts": list(self.starts)} if self.starts else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,8 @@ class RoundReport:
     minimum replied: the model and its round clock are then as they were before. `reasons` says why a
     member failed or is missing, by its position in the cohort. `products` are there where the work asked for
     them and the round was applied. `updates` tell which members' updates were unlike the others', where the
-    server holds all updates of a round: under every rule but the mean.
+    server holds all updates of a round: under every rule but the mean. `span` are the seconds of simulated
+    time at which the round began and ended, where the federation has a clock.
     """
 
     trial: int
@@ -211,6 +218,7 @@ class RoundReport:
     cost: Cost = field(default_factory=Cost)
     products: Products | None = None
     updates: UpdateShapes | None = None
+    span: tuple[float, float] | None = None
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -237,6 +245,8 @@ class Scores:
     cost: Cost = field(default_factory=Cost)
     #: Further metrics by name, where these were asked for with `Federation.measure`.
     metrics: Mapping[str, Floats] = field(default_factory=dict)
+    #: Of simulated time, where the federation has a clock: the whole evaluation's, the same for all trials.
+    seconds: float = 0.0
 
     def mean(self, metric: str, weighting: Literal["size", "uniform"] = "size") -> float:
         """Mean of "loss", "accuracy" or a further metric over the clients that have one; NaN without any."""
@@ -308,6 +318,8 @@ class Federation(ABC):
     test_clients: Ints
     #: What clients are called, where they have names of their own.
     client_names: Sequence[str] | None = None
+    #: Whether it simulates time: who is there, and when rounds end.
+    timed: bool = False
     #: "classification", "regression" or "language", where that is known.
     task: str | None = None
 
@@ -346,6 +358,20 @@ class Federation(ABC):
     def ready(self) -> list[int]:
         """Trials whose round has ended: `next_done` need not wait for these. Empty if unknown."""
         return []
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        """The first moment from `time` on at which `least` of these clients are there, and who is.
+
+        Only where the federation is `timed`: else all are there, at all times. The same at every call.
+        """
+        return time, clients
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        """When each of a cohort can start on a round: from `time` on, after what it does in other rounds.
+
+        Those are the rounds under way, and those that are to be submitted with it.
+        """
+        return [time] * len(cohort)
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
         """One round of each of several trials, side by side; reports in the order of the work.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.run_errors import BudgetError
-from fedhpo.protocol.federation import Cost
+from fedhpo.protocol.federation import Cost, RoundReport, Scores
 
 # Sums of epsilons are sums of floats: ten times 0.1 must fit into 1.
 _SLACK = 1e-9
@@ -35,6 +36,8 @@ class Budget:
 class Ledger:
     """Rounds, client-rounds, bytes, samples, evaluations, epsilon and wall time spent.
 
+    Where the federation simulates time, `simulated_seconds` is how late it is there.
+
     While a run is replayed, the ledger stands where it stood then: a method that looks at it takes
     the same decisions again.
 
@@ -53,6 +56,7 @@ class Ledger:
         self.cost = Cost()
         self.seconds = 0.0
         self.epsilon = 0.0
+        self.simulated_seconds = 0.0
         #: What was spent on the ends of smaller totals, which are done anew: on top, not against the budget.
         self.earlier: dict[str, float] = {}
 
@@ -63,10 +67,32 @@ class Ledger:
         self.seconds += seconds
         self.epsilon += epsilon
 
+    def reach(self, time: float) -> None:
+        """It is at least so late, by simulated time."""
+        self.simulated_seconds = max(self.simulated_seconds, time)
+
+    def pass_time(self, items: Iterable[Any]) -> None:
+        """Let simulated time pass, by reports of rounds and by scores.
+
+        >>> ledger = Ledger()
+        >>> ledger.reach(60.0)
+        >>> ledger.pass_time([])
+        >>> ledger.spent["simulated_seconds"]
+        60.0
+        """
+        waited = 0.0
+        for item in items:
+            if isinstance(item, RoundReport) and item.span is not None:
+                self.reach(item.span[1])
+            elif isinstance(item, Scores):
+                waited = max(waited, item.seconds)
+        self.simulated_seconds += waited
+
     @property
     def spent(self) -> dict[str, float]:
         """What was spent, by the names of the budget."""
-        return {**asdict(self.cost), "seconds": self.seconds, "epsilon": self.epsilon}
+        simulated = {"simulated_seconds": self.simulated_seconds} if self.simulated_seconds else {}
+        return {**asdict(self.cost), "seconds": self.seconds, "epsilon": self.epsilon, **simulated}
 
     @property
     def remaining(self) -> dict[str, float | None]:

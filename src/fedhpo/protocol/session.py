@@ -80,6 +80,16 @@ class Session(Protocol):
     def trials(self) -> Sequence[int]:
         """The trials started and not stopped, in ascending order."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether the federation simulates time."""
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        """The first moment from `time` on at which `least` of these clients are there, and who is."""
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        """When each of a cohort can start on a round; see `Federation.starts`."""
+
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A fresh model under the number `trial`."""
 

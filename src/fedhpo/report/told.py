@@ -63,6 +63,8 @@ class Told:
         self.cohorts: dict[int, Curve] = {}
         #: By trial: clients and their scores at its last evaluation on validation data.
         self.clients: dict[int, tuple[Ints, Floats]] = {}
+        #: Of simulated time: trial, begin and end of each round.
+        self.spans: list[tuple[int, float, float]] = []
         #: The trials of the last round, and the number, seconds and rounds of the last events, newest last.
         self.lately: list[int] = []
         self.pace: list[tuple[int, float, int]] = []
@@ -128,6 +130,8 @@ class Told:
     def _take_rounds(self, event: Event, items: list[RoundReport]) -> None:
         for report in items:
             self.rounds[report.trial] = report.round
+            if report.span is not None:
+                self.spans.append((report.trial, *report.span))
             if np.count_nonzero(report.status):
                 counts = np.bincount(report.status, minlength=len(Status)).tolist()
                 self.replies.update({s.name.lower(): counts[s] for s in Status})

@@ -55,6 +55,8 @@ class RunView:
     agreements: Sequence[Agreement] = field(default=(), repr=False)
     #: How each client's updates differ from the others'; empty where nothing is known of single ones.
     deviations: Sequence[Deviation] = field(default=(), repr=False)
+    #: Of simulated time: trial, begin and end of each round; empty where there is no clock.
+    spans: Sequence[tuple[int, float, float]] = field(default=(), repr=False)
 
     @property
     def metric(self) -> str:
@@ -188,6 +190,7 @@ def view_of(run: Run, told: Told) -> RunView:
         {trial: sorted(dict(curve).items()) for trial, curve in told.cohorts.items()},
         dict(told.replies),
         dict(told.clients),
+        spans=list(told.spans),
     )
     return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view, told))
 

@@ -51,7 +51,7 @@ def pack(items: Items) -> bytes:
         facts = [[r.trial, r.round, bool(r.applied), *_extras(r), *_more(r)] for r in untyped]
         return _pack_columns("reports", facts, items, _REPORT)
     if items and isinstance(items[0], Scores):
-        facts = [[s.trial, s.split, *_extras(s)] for s in untyped]
+        facts = [[s.trial, s.split, *_extras(s), *([s.seconds] if s.seconds else [])] for s in untyped]
         return _pack_columns("scores", facts, items, _SCORES, list(untyped[0].metrics))
     answers = [[a.client, int(a.status), a.content, a.reason, _cost(a.cost)] for a in untyped]
     return _with_header({"kind": "answers", "items": answers}, b"")
@@ -85,8 +85,9 @@ def unpack(payload: bytes) -> list[Any]:
             reasons=_reasons(why),
             cost=Cost(*cost),
             metrics={name: arrays[_METRIC + name] for name in names},
+            seconds=seconds[0] if seconds else 0.0,
         )
-        for (trial, split, why, cost), arrays in zip(header["items"], columns, strict=True)
+        for (trial, split, why, cost, *seconds), arrays in zip(header["items"], columns, strict=True)
     ]
 
 
@@ -115,21 +116,24 @@ def _extras(item: RoundReport | Scores) -> tuple[Any, ...]:
 
 
 def _more(report: RoundReport) -> list[Any]:
-    """What not every report has: products of updates, then their shapes; nothing where it has neither."""
+    """What not every report has: products of updates, their shapes, its span; nothing without any."""
     found, updates = report.products, report.updates
     products = found and [
         *(found.squared.tolist(), found.with_previous.tolist()),
         *(found.aggregate_squared, found.aggregate_with_previous),
     ]
-    if updates is None:
+    shapes = None if updates is None else [updates.length.tolist(), updates.cosine.tolist()]
+    if report.span is not None:
+        return [products, shapes, list(report.span)]
+    if shapes is None:
         return [] if products is None else [products]
-    return [products, [updates.length.tolist(), updates.cosine.tolist()]]
+    return [products, shapes]
 
 
 def _of(facts: list[Any]) -> dict[str, Any]:
     """The fields that `_more` was given."""
-    products, shapes = [*facts, None, None][:2]
-    found: dict[str, Any] = {}
+    products, shapes, span = [*facts, None, None, None][:3]
+    found: dict[str, Any] = {} if span is None else {"span": tuple(span)}
     if products is not None:
         squared, with_previous, *aggregate = products
         own = np.array(squared, np.float64), np.array(with_previous, np.float64)

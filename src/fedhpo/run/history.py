@@ -24,8 +24,9 @@ def history(record: Record) -> list[dict[str, Any]]:
 
     A row holds event, kind, trial and round; the split of an evaluation; how many clients were ok,
     failed and missing; means by size of the scores (None where there is none); and what the run had
-    spent when the event was over: costs, epsilon and wall time. Of a private evaluation it is the
-    score as it was released, noise and all, and how many replied: more was not told.
+    spent when the event was over: costs, epsilon and wall time. Where time is simulated, a round's row
+    tells when it began and ended (`simulated_begin`, `simulated_end`, in seconds). Of a private evaluation
+    it is the score as it was released, noise and all, and how many replied: more was not told.
     """
     rows = []
     cost, epsilon, seconds = Cost(), 0.0, 0.0
@@ -84,7 +85,15 @@ def _row(item: RoundReport | Scores, number: int) -> dict[str, Any]:
         **{name: _mean(item, name) if trained else None for name in _REPORTED},
         **{name: None if trained else _mean(item, name) for name in _SCORED},
         **({name: _mean(item, name) for name in item.metrics} if isinstance(item, Scores) else {}),
+        **_span(item),
     }
+
+
+def _span(item: RoundReport | Scores) -> dict[str, float]:
+    """When a round began and ended by simulated time, where that is known."""
+    if isinstance(item, Scores) or item.span is None:
+        return {}
+    return dict(zip(("simulated_begin", "simulated_end"), item.span, strict=True))
 
 
 def _mean(item: RoundReport | Scores, score: str) -> float | None:

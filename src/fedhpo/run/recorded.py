@@ -51,7 +51,7 @@ _SECONDS_PER_FILE, _SECONDS_PER_BYTE = 0.005, 1e-8
 _MANY = 256
 # Calls that give the same result when they are made again; others are on disk before they are answered.
 # Where rounds end in an order of their own, another order is as good if the crash took all that followed.
-_REPEATED = ("round", "evaluate", "done", "decide ready")
+_REPEATED = ("round", "evaluate", "done", "decide ready", "decide starts")
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class RecordedSession(Federation):
         self.train_clients = inner.train_clients
         self.validation_clients = inner.validation_clients
         self.test_clients = inner.test_clients
+        self.timed = inner.timed
         self._repeatable = record.repeatable = REPEATABLE in inner.capabilities
         self._checkpoints = Checkpoints(record.directory / "checkpoints")
         self._files = record.files()
@@ -199,6 +200,16 @@ class RecordedSession(Federation):
     def ready(self) -> list[int]:
         """Trials whose round has ended; recorded, because it depends on how fast they were."""
         found: list[int] = self.decide("ready", sorted(self._submitted), self.inner.ready)
+        return found
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        """Who is there; not recorded, because it is the same at every call."""
+        return self.inner.present(time, least, clients)
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        """When each of a cohort can start; recorded, because it depends on the rounds under way."""
+        key = {"cohort": list(cohort), "time": time}
+        found: list[float] = self.decide("starts", key, lambda: self.inner.starts(cohort, time, beside))
         return found
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
@@ -427,6 +438,7 @@ class RecordedSession(Federation):
         if event is not None and recorded is not None and event.number <= self.record.checkpoint:
             apply(recorded)
             self.ledger.charge(event.cost, seconds=event.seconds)
+            self.ledger.pass_time(recorded)
             return self._told(kind, recorded, replayed=True)
         self._join()
         with self._uninterrupted():
@@ -441,6 +453,7 @@ class RecordedSession(Federation):
                 self._does_not_repeat(event)
             self.ledger.charge(event.cost, seconds=event.seconds)
             items = recorded
+        self.ledger.pass_time(items)
         self._checkpoint_if_due()
         return self._told(kind, items, replayed=event is not None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -55,10 +56,15 @@ class OpenChannel:
     ) -> list[tuple[Score, Scores | None]]:
         """The objective over the clients that were drawn."""
         session = search.session
-        population = session.validation_clients
-        asked = search.evaluator.ask(
-            session.evaluate, population, [t.number for t in trials], search.seed, "evaluate", number
-        )
+        population, evaluator = session.validation_clients, search.evaluator
+        there = population
+        if session.timed:
+            wanted = evaluator.count(len(population))
+            there = search.there(population, 1 if evaluator.clients is None else wanted)
+            if evaluator.clients is not None:  # a share is one of all clients, whoever is there
+                evaluator = replace(evaluator, clients=wanted)
+        numbers = [trial.number for trial in trials]
+        asked = evaluator.ask(session.evaluate, there, numbers, search.seed, "evaluate", number)
         return [
             (judged(search, trial, scores, len(population)), scores)
             for trial, scores in zip(trials, asked, strict=True)

@@ -40,6 +40,7 @@ class PlannedSession(Scratch):
     """
 
     virtual = True
+    timed = False
 
     def __init__(
         self, budget: Budget, capabilities: frozenset[str], train_clients: Ints, validation_clients: Ints
@@ -95,6 +96,14 @@ class PlannedSession(Scratch):
     def ready(self) -> list[int]:
         """All rounds that were begun."""
         return list(self._submitted)
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        """Everybody."""
+        return time, clients
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        """At once."""
+        return [time] * len(cohort)
 
     def _report(self, work: Work) -> RoundReport:
         self._rounds[work.trial] += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,10 @@ class Rounds:
                 if not todo:
                     break
                 search.ledger.require(Cost(rounds=len(todo)))
-                reports = search.session.round([self._work(search, trial, attempt) for trial in todo])
+                works: list[Work] = []
+                for trial in todo:
+                    works.append(self._work(search, trial, attempt, works))
+                reports = search.session.round(works)
                 done = list(zip(todo, reports, strict=True))
                 heard += [(trial, report) for trial, report in done if report.applied]
                 todo = search.payable([t for t, report in done if self._take(search, t, report, attempt)])
@@ -69,7 +73,7 @@ class Rounds:
 
     def submit(self, search: Search, trial: Trial, attempt: int) -> None:
         """Begin a round of one trial."""
-        search.session.submit(self._work(search, trial, attempt))
+        search.session.submit(self._work(search, trial, attempt, ()))
 
     def collect(
         self, search: Search, trials: Mapping[int, Trial], attempts: dict[int, int], number: int | None
@@ -107,7 +111,8 @@ class Rounds:
                 report = self._unused.get(trial.number)
                 _fail(search, trial, "the budget was spent before" if report is None else _why(report))
 
-    def _work(self, search: Search, trial: Trial, attempt: int) -> Work:
+    def _work(self, search: Search, trial: Trial, attempt: int, beside: Sequence[Work]) -> Work:
+        """The work of a trial's next round, which is done at the same time as that `beside`."""
         cohort, rng = cohort_of(search, trial, attempt)
         state, server = trial.policy, trial.config.server
         if isinstance(state, TimedState):
@@ -120,6 +125,9 @@ class Rounds:
             trial.scores_in_round,
             products=trial.products,
         )
+        if search.session.timed:
+            now = search.ledger.simulated_seconds
+            work = replace(work, starts=tuple(search.session.starts(cohort, now, beside)))
         self._note_tried(work)
         return work
 
@@ -134,7 +142,7 @@ class Rounds:
 def cohort_of(search: Search, trial: Trial, attempt: int) -> tuple[list[int], np.random.Generator]:
     """The cohort of a trial's next round, and the generator for what else is drawn in it."""
     rng = stream(search.seed, "round", trial.number, trial.round, attempt)
-    clients = search.session.train_clients
+    clients = search.there(search.session.train_clients, search.cohort)
     drawn = stream(search.seed, "cohort", trial.round, attempt) if search.shared_cohorts else rng
     return [int(c) for c in drawn.choice(clients, search.cohort, replace=False)], rng
 

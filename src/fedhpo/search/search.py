@@ -17,7 +17,7 @@ from fedhpo.core.streams import derive, stream
 from fedhpo.policies import Fixed
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
-from fedhpo.protocol.federation import PRODUCTS
+from fedhpo.protocol.federation import PRODUCTS, Ints
 from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.policy import ClientPolicy
@@ -326,6 +326,17 @@ class Search:
         """As many of these as the budget has a round for, beyond those under way."""
         left = self.ledger.remaining["rounds"]
         return trials if left is None else trials[: max(0, int(left) - under_way)]
+
+    def there(self, clients: Ints, least: int) -> Ints:
+        """Those of the clients that are there now; where fewer than `least` are, it is waited for them.
+
+        All of them, unless the federation simulates time.
+        """
+        if not self.session.timed:
+            return clients
+        time, found = self.session.present(self.ledger.simulated_seconds, least, clients)
+        self.ledger.reach(time)
+        return found
 
     def round(self, trials: Sequence[Trial]) -> None:
         """One round of each trial; what came back goes to its policy."""

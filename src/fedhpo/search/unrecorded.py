@@ -67,6 +67,7 @@ class UnrecordedSession(Scratch):
         self.train_clients = federation.train_clients
         self.validation_clients = federation.validation_clients
         self.test_clients = federation.test_clients
+        self.timed = federation.timed
 
     @property
     def trials(self) -> Sequence[int]:
@@ -95,9 +96,7 @@ class UnrecordedSession(Scratch):
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         """The report of a round that has ended."""
-        report = self.federation.next_done(trial)
-        self.ledger.charge(report.cost)
-        return report
+        return self._charged([self.federation.next_done(trial)])[0]  # type: ignore[no-any-return]
 
     def ready(self) -> list[int]:
         """Trials whose round has ended."""
@@ -116,7 +115,16 @@ class UnrecordedSession(Scratch):
     def _charged(self, items: list[Any]) -> list[Any]:
         for item in items:
             self.ledger.charge(item.cost)
+        self.ledger.pass_time(items)
         return items
+
+    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
+        """Who is there."""
+        return self.federation.present(time, least, clients)
+
+    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
+        """When each of a cohort can start."""
+        return self.federation.starts(cohort, time, beside)
 
     def describe(self) -> dict[str, Any]:
         """The facts of the federation."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ESTIMATOR = "estimator"
 NAMES = (*LEARNERS, ESTIMATOR)
 #: Keys of [model] that are no hyperparameters of the learner, with their defaults.
-OPTIONS: Mapping[str, Any] = {"training": "pooled", "scoring": None, "scaling": None}
+OPTIONS: Mapping[str, Any] = {"training": "pooled", "trips": 1, "scoring": None, "scaling": None}
 OPTIONS_OF_ESTIMATOR: Mapping[str, Any] = {"path": "required", "scale": False, **OPTIONS}
 
 
@@ -94,7 +94,7 @@ def learner_federation(model: Model, data: FederatedData, workers: int | None) -
 
     values = {key: model.others.get(key, default) for key, default in OPTIONS.items()}
     for key, value in values.items():
-        if value is not None and not isinstance(value, str):
+        if value is not None and key != "trips" and not isinstance(value, str):
             raise InputError(f"model.{key} = {shown(value)}: must be a string")
     try:
         return LearnerFederation(data, learner_in(model), workers=workers, **values)

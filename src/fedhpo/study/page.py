@@ -89,6 +89,8 @@ def page() -> str:
         *(part for name in ("objective", "evaluation") for part in _section(whole, name)),
         *_section(whole, "evaluation", "privacy"),
         *_section(whole, "budget"),
+        *_section(whole, "federation"),
+        "See [clients that come and go](availability.md).",
         *_section(whole, "proxy"),
         *_section(whole, "proxy", "budget"),
         *_section(whole, "flower"),
@@ -180,7 +182,8 @@ def _learners() -> str:
         [
             "Or it is a learner, for tabular data: one round is one whole training. An empty `[space]` "
             "stands for the learner's own. Further keys are fixed arguments of the estimator; `training` is "
-            '`"pooled"` or, of boosted trees, `"collective"`, `scoring` a scorer of scikit-learn '
+            '`"pooled"` or, of boosted trees, `"collective"`, `"bagging"` or `"cyclic"` (the last two in as '
+            "many `trips` as you say, over Flower too), `scoring` a scorer of scikit-learn "
             "(balanced accuracy if left out, r2 for regression), `scaling` minmax, standard or fitted, see "
             "`fedhpo.LearnerFederation`.",
             _table(["learner", "its keys, with defaults"], rows),

@@ -10,6 +10,7 @@ from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.learners import HGB, XGBOOST
+from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.models import MODELS, models
 from fedhpo.protocol.objective import BALANCED
 from fedhpo.study.learners import is_learner
@@ -66,9 +67,11 @@ def _boosting(study: Study, runtime: str) -> dict[str, Any]:
             f"model.name = {model.name!r}: trained by `fedhpo tune`, not over {over}, since what clients fit "
             f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
         )
-    if "training" in model.others:
+    training, trips = model.others.get("training", BAGGING), model.others.get("trips", 1)
+    if training not in JOINED:
         raise InputError(
-            f"model.training = {model.others['training']!r}: over {over} boosted trees are trained by "
-            "bagging; leave it out"
+            f"model.training = {training!r}: over {over} boosted trees are trained by "
+            f"{' or '.join(map(repr, JOINED))}"
         )
-    return {"weighting": study._weighting, "scoring": model.others.get("scoring") or BALANCED}
+    scoring = model.others.get("scoring") or BALANCED
+    return {"weighting": study._weighting, "scoring": scoring, "training": training, "trips": trips}

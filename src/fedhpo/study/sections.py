@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fedhpo.federations.fleet import Fleet
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.study.from_dataclass import section_of
@@ -234,9 +235,13 @@ if TYPE_CHECKING:
     class EvaluationSection(Section):
         """Made below."""
 
+    class FederationSection(Section):
+        """Made below."""
+
 else:
     ObjectiveSection = section_of(Objective, "Objective")
     EvaluationSection = section_of(Evaluator, "Evaluation")
+    FederationSection = section_of(Fleet, "Federation")
 
 
 class StudyFile(Section):
@@ -265,6 +270,9 @@ class StudyFile(Section):
     budget: Budget = Field(description="`[budget]`")
     client: Client = Field(default_factory=lambda: Client.model_validate({}))
     server: Server = Field(default_factory=lambda: Server.model_validate({}))
+    federation: FederationSection | None = Field(
+        None, description="`[federation]`: when simulated clients are there, and how fast they are"
+    )
     flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
     nvflare: NVFlare = Field(default_factory=lambda: NVFlare.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())

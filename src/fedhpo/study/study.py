@@ -22,6 +22,7 @@ from fedhpo.core.objects import call_own, import_object
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.block import write_block
 from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_app_defaults
+from fedhpo.federations.fleet import Fleet
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.method import Method
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from fedhpo.data import FederatedData
     from fedhpo.methods.fedtune import ReferenceTable
     from fedhpo.protocol.federation import Federation
+    from fedhpo.tuning.plan import TimePlan
     from fedhpo.tuning.result import Result
 
 
@@ -136,7 +138,7 @@ class Study:
             check_model(self.file.model, self.file.space.model)
             check_client(self.file.client)
             check_space(self.space, self.file.server, self.file.client)
-        _ = self.method, self.objective, self.evaluator, self.proxy_study
+        _ = self.method, self.objective, self.evaluator, self.proxy_study, self.fleet
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
@@ -218,11 +220,11 @@ class Study:
         return found if self.proxy_study is None else self._on_proxy_data(found, self.proxy_study, None)
 
     def _with_files(self, method: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The section with the table's file where it is: in the working directory, or beside the study."""
+        """The section with its files where they are: in the working directory, or beside the study."""
         found = {**method}
         if isinstance(found.get("policy"), Mapping):
             found["policy"] = self._with_files(found["policy"])
-        for key in ("file", "table"):
+        for key in ("file", "table", "availability", "devices"):
             name = found.get(key)
             if self.path is not None and isinstance(name, str) and not Path(name).is_file():
                 here = self.path.parent / name
@@ -336,6 +338,27 @@ class Study:
         """How a score is observed."""
         return build(Evaluator, self.file.evaluation.model_dump(exclude_unset=True), "evaluation")
 
+    @cached_property
+    def fleet(self) -> Fleet | None:
+        """When clients are there and how fast they are, where the simulation has a clock."""
+        if self.file.federation is None:
+            return None
+        if self.file.app is not None or is_learner(self.file.model):
+            what = "[app]" if self.file.app is not None else f"model.name = {self.file.model.name!r}"
+            raise InputError(f"federation: leave it out with {what}; time is simulated for torch models only")
+        if self.evaluator.privacy is not None:
+            raise InputError(
+                "federation: leave it out where [evaluation.privacy] is set; epsilon is divided among "
+                "clients beforehand, and who will be there is not known then"
+            )
+        given = self._with_files(self.given["federation"])
+        return build(Fleet, given, "federation")
+
+    def refuse_clock(self, what: str) -> None:
+        """Refuse `[federation]` where nothing takes simulated time."""
+        if self.fleet is not None:
+            raise self._error("", InputError(f"federation: leave it out for {what}, which has no clock"))
+
     def load_data(self) -> FederatedData:
         """Read the data, or make it by the user's function; then deal validation rows anew, if asked to."""
         from fedhpo.core.streams import stream
@@ -407,6 +430,7 @@ class Study:
                 train=self.own_training,
                 workers=workers,
                 device=self.file.device,
+                fleet=self.fleet,
                 ray=ray,
             )
         except InputError as error:
@@ -518,6 +542,41 @@ class Study:
             except InputError as error:
                 if run is not None and str(run) in str(error):  # it is about the run, not the study
                     raise
+                raise self._error("", error) from error
+
+    def plan(self, draws: int = 5, *, federation: Federation | None = None) -> TimePlan:
+        """How long it will take by its clients' clock; needs `[federation]`. See `fedhpo.tuning.plan`.
+
+        A simulated `federation` with a fleet takes the place of the one that the study describes.
+        """
+        from fedhpo.federations.simulated import SimulatedFederation
+        from fedhpo.tuning.plan import plan_time
+
+        if self.fleet is None and federation is None:
+            need = "federation is missing: write [federation], with speed and availability of the clients"
+            raise self._error("", InputError(need))
+        budget, proxy = self.file.budget, self.proxy_study
+        with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
+            if not isinstance(opened, SimulatedFederation):
+                raise InputError(f"a plan needs a simulated federation, not {type(opened).__name__}")
+            try:
+                return plan_time(
+                    opened.untrained,
+                    self.space,
+                    self._method_on(0, ()),
+                    seed=self.file.seed,
+                    draws=draws,
+                    rounds=budget.rounds,
+                    total=budget.rounds if proxy is not None or self._is_fedtune else budget.total,
+                    cohort=budget.cohort,
+                    objective=self._objective_of(opened) if self.file.objectives is None else None,
+                    objectives=self.file.objectives,
+                    constraints=self.file.constraints,
+                    evaluation=self.evaluator,
+                    enqueued=[self.space.default()],
+                    baseline=budget.baseline,
+                )
+            except InputError as error:
                 raise self._error("", error) from error
 
     def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method | Tuner:

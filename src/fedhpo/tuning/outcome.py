@@ -111,6 +111,7 @@ def _cost(search: Search, baseline_rounds: int) -> dict[str, Any]:
         "budget": {"rounds": total},
         "unspent_rounds": total - searched,
         "rounds_before": search.rounds_before,
+        **({"simulated_seconds": spent["simulated_seconds"]} if "simulated_seconds" in spent else {}),
         "repeated_rounds": int(spent["rounds"]) - search.rounds_before - trained,
         # Comparison and test scores of smaller totals, which were done anew; part of the sums above.
         "earlier_conclusions": {name: int(earlier.get(name, 0)) for name in _COUNTED} if earlier else None,

@@ -129,6 +129,11 @@ def prepare(
     if evaluator.personalised:
         federation.require({QUERY}, "a personalised score")
     if evaluator.privacy is not None:
+        if federation.timed:
+            raise InputError(
+                "privacy cannot go with a fleet: epsilon is divided among clients beforehand, and who will "
+                "be there is not known then"
+            )
         objective = private_objective(objective, federation)
     search = Search(
         space,

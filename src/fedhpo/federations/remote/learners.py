@@ -1,6 +1,7 @@
-"""Boosted trees at clients: local searches at the nodes (FLoRA), then one federated training by bagging.
+"""Boosted trees at clients: local searches at the nodes (FLoRA), then one federated training.
 
-As in `fedhpo.federations.learners` a learner is trained whole: one round is one training.
+As in `fedhpo.federations.learners` a learner is trained whole: one round is one training, however many trips
+to the clients it takes.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import numpy as np
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote import messages
-from fedhpo.federations.remote.bagging import BAGGING, Tree, join, read_trees
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.federations.remote.clients import TREES
+from fedhpo.federations.remote.layout import Rejected
 from fedhpo.federations.remote.mailbox import Item, TreesParcel
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.replies import read_boosted
 from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
+from fedhpo.learners.bagging import BAGGING, JOINED, NotTrees, Tree, Trips, check_trips, read_trees
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.paper import XGBOOST
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
@@ -50,18 +52,29 @@ class _Reply:
 
 @dataclass(eq=False)
 class _Round:
-    """A round under way, and the replies so far by their position in the cohort."""
+    """A round under way: `replies` of its present trip, by their position in the cohort, and `all` so far."""
 
     work: Work
+    trips: Trips
     replies: dict[int, _Reply] = field(default_factory=dict)
+    all: dict[int, list[_Reply]] = field(default_factory=dict)
+    bytes_down: int = 0
 
     @property
     def complete(self) -> bool:
-        return len(self.replies) == len(self.work.cohort)
+        return self.trips.over
+
+    def reply(self, place: int) -> _Reply:
+        """What is told of a member: that it failed in some trip, else what it sent in all of them."""
+        own = self.all.get(place, [])
+        failed = next((one for one in own if one.status != Status.OK), None)
+        if failed is not None or not own:
+            return failed or _Reply(Status.MISSING, "the training ended before its turn")
+        return replace(own[-1], bytes=sum(one.bytes for one in own))
 
 
 class RemoteLearnerFederation(RemoteClients):
-    """Clients that are asked by messages and boost trees; see `bagging` for how they are joined.
+    """Clients that are asked by messages and boost trees; see `fedhpo.learners.bagging` for how they are joined.
 
     Parameters
     ----------
@@ -71,6 +84,8 @@ class RemoteLearnerFederation(RemoteClients):
         Whether clients weigh by their training rows ("size") or all the same ("uniform").
     scoring
         How clients score, for the report: that is up to the study at each of them.
+    training, trips
+        "bagging" or "cyclic", and in how many trips to the clients the rounds of boosting are done.
     settings
         How clients are waited for and checked: see `RemoteClients`.
     """
@@ -84,8 +99,12 @@ class RemoteLearnerFederation(RemoteClients):
         *,
         weighting: str = "size",
         scoring: str = "balanced_accuracy",
+        training: str = BAGGING,
+        trips: int = 1,
         **settings: Any,
     ) -> None:
+        check_trips(training, trips)
+        self._training, self._trips = training, trips
         self._weighting = Aggregation(weighting).weighting  # refuses an unknown one
         self._scored_by = scoring
         super().__init__(transport, **settings)
@@ -147,50 +166,80 @@ class RemoteLearnerFederation(RemoteClients):
         self._can_train(work.cohort)
         XGBOOST.check([*work.client, *trial.model])
         self._nodes.look()
-        one = self._trials.rounds[work.trial] = _Round(work)
-        for place in range(len(work.cohort)):
-            self._post.add(self._training(one, trial, place))
+        rounds, places = (
+            BoostedTrees(**{**work.client, **trial.model}).max_iter,
+            list(range(len(work.cohort))),
+        )
+        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes)
+        self._trials.rounds[work.trial] = _Round(work, trips)
+        self._travel(self._trials.rounds[work.trial])
+
+    def _travel(self, one: _Round) -> None:
+        """Begin the next trip of a round."""
+        trial, model = self._trials[one.work.trial], TreesParcel(one.trips.model) if one.trips.model else None
+        one.replies = {}
+        for place in one.trips.asked:
+            one.bytes_down += len(one.trips.model)
+            self._post.add(self._item(one, trial, place, model))
         self._post.send()
 
-    def _training(self, one: _Round, trial: _Trial, place: int) -> Item:
-        work, client = one.work, int(one.work.cohort[place])
+    def _arrive(self, one: _Round) -> None:
+        """End a trip all of whose replies are there, and begin the next one."""
+        trips = one.trips
+        while not trips.over and len(one.replies) == len(trips.asked):
+            came = {place: reply for place, reply in one.replies.items() if reply.status == Status.OK}
+            for place, reply in one.replies.items():
+                one.all.setdefault(place, []).append(reply)
+            least = self._minimum(one.work.minimum, len(trips.asked)) if self._training == BAGGING else 1
+            by_size = self._weighting == "size"
+            parts = {p: (r.trees, float(r.train_size) if by_size else 1.0) for p, r in came.items()}
+            trips.take(parts if len(came) >= least else {})
+            if not trips.over:
+                self._travel(one)
+
+    def _item(self, one: _Round, trial: _Trial, place: int, model: TreesParcel | None) -> Item:
+        work, client, rounds = one.work, int(one.work.cohort[place]), one.trips.count
         assert isinstance(work.client, Mapping)
         task = Task(work.trial, client, 0, trial.model, work.client, seed=(trial.seed,))
-        rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
+        if one.trips.trips > 1:
+            here = {**work.client, **trial.model, "max_iter": rounds}
+            task = replace(task, round=one.trips.done, model={}, config=here)
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
         def read(reply: Any, message: Incoming) -> _Reply:
             most = self._post.message_bytes
             rows, held, raw = read_boosted(reply, message, work.trial, self._most_rows, most)
             rows, held = min(rows, limits[0]), min(held, limits[1])
-            trees = read_trees(raw, self._features, self._classes, rounds)
+            try:
+                trees = read_trees(raw, self._features, self._classes, rounds)
+            except NotTrees as why:
+                raise Rejected(str(why)) from None
             return _Reply(Status.OK, "", rows, held, len(raw), trees)
 
         def done(status: Status, why: str, value: Any) -> None:
             one.replies[place] = value if status == Status.OK else _Reply(status, why)
 
-        return Item(client, messages.TRAIN, task.to_dict(), None, read, done)
+        return Item(client, messages.TRAIN, task.to_dict(), model, read, done)
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         self._trials.submitted(trial)
         while not (ended := [n for n in self.ready() if trial in (None, n)]):
             self._post.collect()
+            for one in self._trials.rounds.values():
+                self._arrive(one)
         return self._end(self._trials.rounds.pop(ended[0]))
 
     def ready(self) -> list[int]:
+        for one in self._trials.rounds.values():
+            self._arrive(one)
         return [number for number, one in self._trials.rounds.items() if one.complete]
 
     def _end(self, one: _Round) -> RoundReport:
-        work, replies = one.work, [one.replies[place] for place in range(len(one.work.cohort))]
-        came = [reply for reply in replies if reply.status == Status.OK]
-        applied = len(came) >= self._minimum(work.minimum, len(replies))
+        work, replies = one.work, [one.reply(place) for place in range(len(one.work.cohort))]
+        applied = one.trips.done == one.trips.trips
         if applied:
-            parts = [
-                (reply.trees, float(reply.train_size) if self._weighting == "size" else 1.0) for reply in came
-            ]
-            raw = join(parts, self._features, self._classes)
             assert isinstance(work.client, Mapping)
-            trained = replace(self._trials[work.trial], client=dict(work.client), raw=raw)
+            trained = replace(self._trials[work.trial], client=dict(work.client), raw=one.trips.model)
             self._trials[work.trial] = trained
         nan = np.full(len(replies), np.nan)
         return RoundReport(
@@ -209,9 +258,10 @@ class RemoteLearnerFederation(RemoteClients):
             Cost(
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=1 if applied else 0,
-                client_rounds=len(replies),
+                client_rounds=sum(map(len, one.all.values())),
+                bytes_down=one.bytes_down,
                 bytes_up=sum(reply.bytes for reply in replies),
-                samples=sum(reply.train_size for reply in replies),
+                samples=sum(reply.train_size for own in one.all.values() for reply in own),
             ),
         )
 
@@ -232,7 +282,15 @@ class RemoteLearnerFederation(RemoteClients):
         return self._scored_by
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        return super().fingerprint(model) | {"settings": {"weighting": self._weighting}}
+        return super().fingerprint(model) | {"settings": self._settings()}
+
+    def _settings(self) -> dict[str, Any]:
+        """What results depend on; the usual way of training is not named, as before there were others."""
+        usual = (self._training, self._trips) == (BAGGING, 1)
+        return {
+            "weighting": self._weighting,
+            **({} if usual else {"training": self._training, "trips": self._trips}),
+        }
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -240,7 +298,8 @@ class RemoteLearnerFederation(RemoteClients):
             "clients": len(self._clients.hellos),
             "ordered_by": self._clients.by,
             "learner": XGBOOST.name,
-            "training": BAGGING,
+            "training": JOINED[self._training],
+            "trips": self._trips,
             "weighting": self._weighting,
             "scoring": self._scored_by,
             "deadline": self._post.deadline,

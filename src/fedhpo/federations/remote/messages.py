@@ -111,7 +111,7 @@ class Task:
 class Trained:
     """What a client sends back of training: the model's arrays after it, rows and scores.
 
-    Of boosted trees `arrays` are bytes (`fedhpo.federations.remote.bagging`).
+    Of boosted trees `arrays` are bytes (`fedhpo.learners.bagging`).
     `samples` counts the rows trained on, each as often as it was; `train_size` if left out.
     """
 

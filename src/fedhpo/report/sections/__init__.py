@@ -26,6 +26,7 @@ from fedhpo.report.sections.pareto import pareto
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
+from fedhpo.report.sections.time import time
 from fedhpo.report.sections.trials import trials
 from fedhpo.report.view import RunView
 
@@ -49,6 +50,7 @@ SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = 
     failures,
     outliers,
     cost,
+    time,
     privacy,
     process,
 )

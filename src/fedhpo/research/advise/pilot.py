@@ -121,6 +121,7 @@ def run_pilot(
 
     By default 8 configs for a twentieth of a training: less than half of one training in all.
     """
+    study.refuse_clock("the pilot of an advice")
     rounds = rounds or max(1, study.file.budget.rounds // 20)
     space, seed, cohort = study.space, study.file.seed, study.file.budget.cohort
     with study.federation(workers) as federation:

@@ -91,6 +91,7 @@ def build_table(
         raise InputError(f"again = {again}: must be at least 0 and at most {configs}, the number of configs")
     chosen = table_configs(study.space, configs)
     plan = _Plan(study, chosen, score_rounds(budget.rounds, unit, every), again)
+    study.refuse_clock("a table")
     data = study.load_data()
     scoring = RowScoring.of(data, HETEROGENEITY, study.file.seed)
     if not has_begun(run):

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import xgboost
 
-from fedhpo.federations.remote.bagging import boost, join, read_trees
-from fedhpo.federations.remote.layout import Rejected
+from fedhpo.learners.bagging import NotTrees, Trips, boost, read_trees
 from fedhpo.learners.boosted import BoostedTrees
 
 FEATURES, ROUNDS = 4, 5
+
+
+def join(parts, features, classes):
+    trips = Trips("bagging", 1, ROUNDS, list(range(len(parts))), features, classes)
+    trips.take(dict(enumerate(parts)))
+    return trips.model
 
 
 def rows(count, classes, seed):
@@ -113,5 +118,93 @@ def test_a_tree_by_hand():
     ],
 )
 def test_trees_that_are_none_are_rejected(raw, why):
-    with pytest.raises(Rejected, match=why):
+    with pytest.raises(NotTrees, match=why):
         read_trees(raw, FEATURES, 2, 1)
+
+
+# Trips
+
+
+def trained(training, trips, parties, classes, rounds=6, **settings):
+    """One training by hand, with the model after each trip."""
+    trees = BoostedTrees(min_samples_leaf=2, **settings)
+    one = Trips(training, trips, rounds, list(range(len(parties))), FEATURES, classes)
+    models = []
+    while not one.over:
+        now = BoostedTrees(min_samples_leaf=2, max_iter=one.count, **settings)
+        parts = {}
+        for place in one.asked:
+            raw = boost(now, *parties[place], classes, one.model)
+            parts[place] = read_trees(raw, FEATURES, classes, one.count), float(len(parties[place][1]))
+        one.take(parts)
+        models.append(one.model)
+    return trees.adopt(one.model, classes), models
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("training", ["bagging", "cyclic"])
+def test_a_party_alone_boosts_on_as_if_it_had_never_stopped(training, classes):
+    """XGBoost itself, trained in one go, is the oracle."""
+    x, y = rows(60, classes, seed=0)
+    model, _ = trained(training, 3, [(x, y)], classes)
+    parameters = BoostedTrees(min_samples_leaf=2).parameters(classes) | {"base_score": 0.5}
+    whole = xgboost.train(parameters, xgboost.DMatrix(x, y), 6)
+    new = xgboost.DMatrix(rows(20, classes, seed=9)[0])
+    margins = [one.predict(new, output_margin=True) for one in (model.booster_, whole)]
+    np.testing.assert_allclose(*margins, atol=1e-5)
+
+
+def test_cyclic_parties_boost_on_from_each_other():
+    """XGBoost, continued by its own means, is the oracle."""
+    parties = [rows(40, 2, seed) for seed in (0, 1)]
+    model, _ = trained("cyclic", 4, parties, 2)
+    parameters = BoostedTrees(min_samples_leaf=2).parameters(2) | {"base_score": 0.5}
+    booster = None
+    for turn, count in enumerate([1, 2, 1, 2]):  # six rounds of boosting in four trips
+        x, y = parties[turn % 2]
+        booster = xgboost.train(parameters, xgboost.DMatrix(x, y), count, xgb_model=booster)
+    new = xgboost.DMatrix(rows(20, 2, seed=9)[0])
+    margins = [one.predict(new, output_margin=True) for one in (model.booster_, booster)]
+    np.testing.assert_allclose(*margins, atol=1e-5)
+
+
+def test_a_trip_of_bagging_adds_the_mean_of_what_parties_add():
+    parties = [rows(20, 2, 0), rows(60, 2, 1)]
+    _, (first, second) = trained("bagging", 2, parties, 2, rounds=4)
+    new = xgboost.DMatrix(rows(20, 2, seed=9)[0])
+    before = BoostedTrees().adopt(first, 2).booster_
+    parameters = BoostedTrees(min_samples_leaf=2).parameters(2) | {"base_score": 0.5}
+    start = before.predict(new, output_margin=True)
+    added = [
+        xgboost.train(parameters, xgboost.DMatrix(x, y), 2, xgb_model=before).predict(new, output_margin=True)
+        - start
+        for x, y in parties
+    ]
+    expected = start + np.average(added, axis=0, weights=[20, 60])
+    found = BoostedTrees().adopt(second, 2).booster_.predict(new, output_margin=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_rounds_of_boosting_are_dealt_to_trips():
+    for trips, rounds in ((3, 10), (7, 7), (20, 5)):
+        one = Trips("cyclic", trips, rounds, [0, 1], FEATURES, 2)
+        counts = []
+        while not one.over:
+            counts.append(one.count)
+            one.done += 1
+        assert sum(counts) == rounds
+        assert max(counts) - min(counts) <= 1
+        assert min(counts) >= 1
+
+
+def test_who_fails_cyclically_is_left_out_and_nobody_left_is_the_end():
+    x, y = rows(20, 2, 0)
+    one = Trips("cyclic", 3, 3, [0, 1], FEATURES, 2)
+    sent = read_trees(boost(BoostedTrees(max_iter=1, min_samples_leaf=2), x, y, 2), FEATURES, 2, 1)
+    one.take({0: (sent, 1.0)})
+    assert one.asked == [1]
+    one.take({})
+    assert one.asked == [0]
+    one.take({})
+    assert one.over
+    assert one.done == 1

@@ -1,0 +1,35 @@
+"""`fedhpo plan`: how long a study will take, before it is run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from fedhpo.cli import OK
+
+
+def run(options: argparse.Namespace) -> int:
+    """Go through the study on its clients' clock, without training."""
+    from fedhpo.pages.numbers import duration, megabytes, whole
+    from fedhpo.study import Study
+
+    plan = Study.load(options.study).plan(options.draws)
+    if options.json:
+        print(json.dumps(plan.to_dict()))
+        return OK
+    least, most = min(plan.seconds), max(plan.seconds)
+    others = [f"{share:.1%} {why}" for why, share in plan.replies.items() if why != "ok"]
+    rows = [
+        (
+            "wall time",
+            f"{duration(plan.mean)} ({duration(least)} to {duration(most)} in {options.draws} draws)",
+        ),
+        ("rounds", f"{whole(plan.rounds)}, {duration(plan.round_seconds)} each"),
+        ("client-rounds", whole(plan.client_rounds)),
+        ("replies", ", ".join([f"{plan.replies.get('ok', 0):.1%} in time", *others])),
+        ("sent to clients", megabytes(plan.bytes_down)),
+        ("sent to the server", megabytes(plan.bytes_up)),
+    ]
+    width = max(len(name) for name, _ in rows)
+    print("\n".join(f"{name:<{width}}  {words}" for name, words in rows))
+    return OK
