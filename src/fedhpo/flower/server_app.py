@@ -12,6 +12,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
+from fedhpo.federations.apps.block import FILE as BLOCK
 from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
 from fedhpo.learners import HGB, XGBOOST
@@ -63,7 +64,9 @@ def tuned(app: ServerApp, study: Study | str | Path) -> ServerApp:
         opened = study if isinstance(study, Study) else Study.load(study)
         directory = run_directory(context.run_config)
         with app_federation(grid, app, opened, context.run_config, directory) as federation:
-            opened.tune(directory, federation=federation)
+            result = opened.tune(directory, federation=federation)
+        if result.status == "finished":
+            print(f"best config: {result.best_config}\n{(directory / BLOCK).read_text(encoding='utf-8')}")
 
     return outer
 
@@ -85,13 +88,14 @@ def app_federation(
     if section is None:
         raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
     file = read_app(section.path)
-    config = {key: value for key, value in run_config.items() if key != RUN_DIRECTORY}
+    config = {**file.config, **run_config}
+    config.pop(RUN_DIRECTORY, None)
     settings = study.file.flower.model_dump(exclude_none=True, exclude={"hold_replies"})
     settings.setdefault("clients", study.file.budget.cohort)
     settings["clients_file"] = None if directory is None else directory / CLIENTS
     return AppFederation(
         PlainGrid(grid),
-        replace(file, config={**file.config, **config}),
+        replace(file, config=config),
         server,
         study.objective,
         weight_cap=study.file.server.weight_cap,
