@@ -18,7 +18,9 @@ import numpy as np
 
 def pytorch() -> None:
     """quickstart-pytorch, on digits as colour images of 32 x 32."""
-    _without("datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms")
+    _without(
+        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
+    )
     from pytorchexample import task
 
     task.load_data = lambda partition, partitions, batch: _loaders("img", 3, 32, partition, partitions, batch)
@@ -26,7 +28,9 @@ def pytorch() -> None:
 
 def advanced_pytorch() -> None:
     """advanced-pytorch, on digits as grey images of 28 x 28."""
-    _without("datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms")
+    _without(
+        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
+    )
     _without("wandb")
     import flwr.common.typing
 
@@ -38,7 +42,9 @@ def advanced_pytorch() -> None:
 
 def custom_mods() -> None:
     """custom-mods, on digits as colour images of 32 x 32; what its mod writes for TensorBoard goes nowhere."""
-    _without("datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms")
+    _without(
+        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
+    )
     _without("wandb", "torch.utils.tensorboard", "torch.utils.tensorboard.writer")
     _without("flwr.client.typing")  # flwr 1.41 has it no more
     from custom_mods import task
@@ -102,7 +108,9 @@ def _dealt(rows: int, partition: int, partitions: int) -> tuple[np.ndarray, np.n
     return own[:cut], own[cut:]
 
 
-def _loaders(key: str, channels: int, side: int, partition: int, partitions: int, batch: int) -> Iterator[object]:
+def _loaders(
+    key: str, channels: int, side: int, partition: int, partitions: int, batch: int
+) -> Iterator[object]:
     """A node's digits as loaders of dicts, as Flower's example apps take them."""
     import torch
     from sklearn.datasets import load_digits
@@ -110,7 +118,9 @@ def _loaders(key: str, channels: int, side: int, partition: int, partitions: int
 
     x, y = load_digits(return_X_y=True)
     small = torch.tensor(x, dtype=torch.float32).reshape(-1, 1, 8, 8) / 8 - 1
-    images = torch.nn.functional.interpolate(small, size=(side, side), mode="bilinear").repeat(1, channels, 1, 1)
+    images = torch.nn.functional.interpolate(small, size=(side, side), mode="bilinear").repeat(
+        1, channels, 1, 1
+    )
     for place, rows in enumerate(_dealt(len(y), partition, partitions)):
         found = [{key: images[row], "label": int(y[row])} for row in rows]
         yield DataLoader(found, batch_size=batch, shuffle=place == 0)

@@ -15,11 +15,11 @@ from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.block import FILE as BLOCK
 from fedhpo.federations.flower.federation import FlowerFederation
 from fedhpo.federations.flower.grid import GridFederation
-from fedhpo.learners import HGB, XGBOOST
+from fedhpo.learners.prepare import FITTED
 from fedhpo.models import MODELS, models
 from fedhpo.protocol.objective import BALANCED
 from fedhpo.study import Study
-from fedhpo.study.learners import is_learner
+from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.tuning.result import Result
 
 if TYPE_CHECKING:
@@ -141,22 +141,26 @@ def federation_of(
 
 
 def _learners(grid: Grid, study: Study, settings: Mapping[str, Any]) -> GridFederation:
-    """Boosted trees, the one learner whose parts can be joined without anybody's rows.
+    """Boosted trees are joined, an MLP's weights averaged; of others the config is the result.
 
-    Clients may search with scikit-learn's ("hgb"); what they train is XGBoost's, under the same names.
+    Clients may search with scikit-learn's trees ("hgb"); what they train is XGBoost's, under the same names.
     """
+    from fedhpo.federations.flower.estimators import FlowerEstimatorFederation
     from fedhpo.federations.flower.learners import FlowerLearnerFederation
 
     model = study.file.model
-    if model.name not in (HGB.name, XGBOOST.name):
-        raise InputError(
-            f"model.name = {model.name!r}: trained by `fedhpo tune`, not over Flower, since what clients fit "
-            f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
-        )
     if "training" in model.others:
         raise InputError(
             f"model.training = {model.others['training']!r}: over Flower boosted trees are trained by "
-            "bagging; leave it out"
+            "bagging, an MLP by averaging, and others by each client alone; leave it out"
         )
-    scoring = model.others.get("scoring") or BALANCED
-    return FlowerLearnerFederation(grid, weighting=study._weighting, scoring=scoring, **settings)
+    if model.others.get("scaling") not in (None, FITTED):
+        raise InputError(
+            f"model.scaling = {model.others['scaling']!r}: over Flower nobody knows the range of all "
+            f"clients' rows; leave it out, or write {FITTED!r}"
+        )
+    settings = {"scoring": model.others.get("scoring") or BALANCED, **settings}
+    if model.name in BOOSTED:
+        return FlowerLearnerFederation(grid, weighting=study._weighting, **settings)
+    aggregation = study.aggregation(default=SAFE)
+    return FlowerEstimatorFederation(grid, learner_in(model), aggregation=aggregation, **settings)

@@ -28,7 +28,7 @@ def write_around(
         raise InputError(f"DIRECTORY = {str(directory)!r}: is there already; name one that is not")
     shutil.copytree(app.path, directory, ignore=_LEFT)
     # Flower takes the app to another place, often on another machine: the study finds it there.
-    own = f"study = {dict(study)!r}\nstudy[\"app\"][\"path\"] = str(Path(__file__).parent)\n"
+    own = f'study = {dict(study)!r}\nstudy["app"]["path"] = str(Path(__file__).parent)\n'
     for name, component, function, lines in (
         (CLIENT, "clientapp", "wrap", "app = wrap(own, module=__name__)\n"),
         (SERVER, "serverapp", "tuned", f"{own}app = tuned(own, Study.from_dict(study))\n"),
@@ -48,7 +48,9 @@ def _module(component: str, function: str, lines: str, setup: str | None) -> str
         "import sys",
         "from pathlib import Path\n" if server else "",
         f"sys.path.append({os.getcwd()!r})  # modules that the study names are found there",
-        "" if setup is None else f"from fedhpo.federations.apps.loaded import prepare\n\nprepare({setup!r})\n",
+        ""
+        if setup is None
+        else f"from fedhpo.federations.apps.loaded import prepare\n\nprepare({setup!r})\n",
         f"from fedhpo.flower import {function}",
         "from fedhpo.study import Study" if server else "",
         f"from {module} import {attribute} as own\n",

@@ -24,6 +24,7 @@ from fedhpo.federations.flower.messages import Task
 from fedhpo.federations.flower.replies import read_boosted
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.boosted import BoostedTrees
+from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import XGBOOST
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
@@ -40,7 +41,9 @@ class _Trial:
 
 
 @dataclass(frozen=True)
-class _Reply:
+class Reply:
+    """What came of a client in a training; `trees` of boosted ones."""
+
     status: Status
     reason: str = ""
     train_size: int = 0
@@ -54,7 +57,7 @@ class _Round:
     """A round under way, and the replies so far by their position in the cohort."""
 
     work: Work
-    replies: dict[int, _Reply] = field(default_factory=dict)
+    replies: dict[int, Reply] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -76,6 +79,9 @@ class FlowerLearnerFederation(GridFederation):
         How clients are waited for and checked: see `GridFederation`.
     """
 
+    #: What clients must train, as they say when they come, and how an error names it.
+    _kind, _does = TREES, "boosts no trees"
+
     def __init__(
         self, grid: Grid, *, weighting: str = "size", scoring: str = "balanced_accuracy", **settings: Any
     ) -> None:
@@ -83,8 +89,8 @@ class FlowerLearnerFederation(GridFederation):
         self._scored_by = scoring
         super().__init__(grid, **settings)
         for number, hello in self._clients.hellos.items():
-            if hello.training != TREES:
-                raise InputError(f"client {number} boosts no trees: is the study the same on all machines?")
+            if hello.training != self._kind:
+                raise InputError(f"client {number} {self._does}: is the study the same on all machines?")
         shape = self._clients.common("shape")
         if shape is None:
             raise InputError("no client says how many features its rows have")
@@ -129,21 +135,27 @@ class FlowerLearnerFederation(GridFederation):
 
     def submit(self, work: Work) -> None:
         trial = self._trials[work.trial]
-        self._trials.idle(work.trial)
-        self.check_products(work)
-        if not isinstance(work.client, Mapping):
-            raise InputError("learners train with one client config for the whole cohort")
-        if trial.raw:
-            raise InputError("a learner is trained whole in one round: rounds must be 1")
-        for name in work.server:
-            raise InputError(f"server hyperparameter {name!r}: learners have none")
-        self._can_train(work.cohort)
-        XGBOOST.check([*work.client, *trial.model])
-        self._nodes.look()
+        self._accept(work, trial.model, XGBOOST, trained=bool(trial.raw))
         one = self._trials.rounds[work.trial] = _Round(work)
         for place in range(len(work.cohort)):
             self._post.add(self._training(one, trial, place))
         self._post.send()
+
+    def _accept(
+        self, work: Work, model: Mapping[str, Any], learner: Learner | Algorithms, trained: bool
+    ) -> None:
+        """Refuse what cannot be trained; else see who is there."""
+        self._trials.idle(work.trial)
+        self.check_products(work)
+        if not isinstance(work.client, Mapping):
+            raise InputError("learners train with one client config for the whole cohort")
+        if trained:
+            raise InputError("a learner is trained whole in one round: rounds must be 1")
+        for name in work.server:
+            raise InputError(f"server hyperparameter {name!r}: learners have none")
+        self._can_train(work.cohort)
+        learner.check([*work.client, *model])
+        self._nodes.look()
 
     def _training(self, one: _Round, trial: _Trial, place: int) -> Item:
         work, client = one.work, int(one.work.cohort[place])
@@ -152,15 +164,15 @@ class FlowerLearnerFederation(GridFederation):
         rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
-        def read(reply: Any, message: Message) -> _Reply:
+        def read(reply: Any, message: Message) -> Reply:
             most = self._post.message_bytes
             rows, held, raw = read_boosted(reply, message, work.trial, self._most_rows, most)
             rows, held = min(rows, limits[0]), min(held, limits[1])
             trees = read_trees(raw, self._features, self._classes, rounds)
-            return _Reply(Status.OK, "", rows, held, len(raw), trees)
+            return Reply(Status.OK, "", rows, held, len(raw), trees)
 
         def done(status: Status, why: str, value: Any) -> None:
-            one.replies[place] = value if status == Status.OK else _Reply(status, why)
+            one.replies[place] = value if status == Status.OK else Reply(status, why)
 
         return Item(client, messages.TRAIN, task.to_dict(), None, read, done)
 
@@ -185,28 +197,7 @@ class FlowerLearnerFederation(GridFederation):
             assert isinstance(work.client, Mapping)
             trained = replace(self._trials[work.trial], client=dict(work.client), raw=raw)
             self._trials[work.trial] = trained
-        nan = np.full(len(replies), np.nan)
-        return RoundReport(
-            work.trial,
-            1 if applied else 0,
-            applied,
-            np.array(work.cohort, np.int64),
-            np.array([reply.status for reply in replies], np.int8),
-            np.array([reply.train_size for reply in replies], np.int64),
-            np.array([reply.validation_size for reply in replies], np.int64),
-            nan,
-            nan.copy(),
-            nan.copy(),
-            nan.copy(),
-            {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
-            Cost(
-                # A failure does not count as a round: the budget often has only one; it may be tried again.
-                rounds=1 if applied else 0,
-                client_rounds=len(replies),
-                bytes_up=sum(reply.bytes for reply in replies),
-                samples=sum(reply.train_size for reply in replies),
-            ),
-        )
+        return report_of(work, replies, applied)
 
     # What the tasks of `GridFederation` are about
 
@@ -242,3 +233,29 @@ class FlowerLearnerFederation(GridFederation):
 
     def close(self) -> None:
         self._trials.clear()
+
+
+def report_of(work: Work, replies: Sequence[Reply], applied: bool, exchanges: int = 1) -> RoundReport:
+    """The report of a training: in one round, however often something was exchanged."""
+    nan = np.full(len(replies), np.nan)
+    return RoundReport(
+        work.trial,
+        1 if applied else 0,
+        applied,
+        np.array(work.cohort, np.int64),
+        np.array([reply.status for reply in replies], np.int8),
+        np.array([reply.train_size for reply in replies], np.int64),
+        np.array([reply.validation_size for reply in replies], np.int64),
+        nan,
+        nan.copy(),
+        nan.copy(),
+        nan.copy(),
+        {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
+        Cost(
+            # A failure does not count as a round: the budget often has only one; it may be tried again.
+            rounds=1 if applied else 0,
+            client_rounds=len(replies) * exchanges,
+            bytes_up=sum(reply.bytes for reply in replies),
+            samples=sum(reply.train_size for reply in replies),
+        ),
+    )
