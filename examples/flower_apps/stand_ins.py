@@ -2,7 +2,7 @@
 
 Each is called before its app is imported. No line of an app is changed: packages that are not installed here
 get an empty stand-in, and the app's `load_data` another function of the same arguments. The rows are those of
-scikit-learn's digits, iris and breast cancer, dealt to the nodes at random; of each node's, 80% are for training.
+scikit-learn's digits, iris and breast cancer, dealt to the nodes at random; 80% of a node's are for training.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def advanced_pytorch() -> None:
 
 
 def custom_mods() -> None:
-    """custom-mods, on digits as colour images of 32 x 32; what its mod writes for TensorBoard goes nowhere."""
+    """custom-mods, on digits as colour images of 32 x 32; what its mod logs goes nowhere."""
     _without(
         "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 # Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
 _HOME = {
     "Arrays": "fedhpo.federations.flower.models",
+    "FlowerEstimatorFederation": "fedhpo.federations.flower.estimators",
     "FlowerFederation": "fedhpo.federations.flower.federation",
     "FlowerLearnerFederation": "fedhpo.federations.flower.learners",
     "InProcessGrid": "fedhpo.federations.flower.in_process",
@@ -20,6 +21,7 @@ _HOME = {
     "Task": "fedhpo.federations.flower.messages",
     "Trained": "fedhpo.federations.flower.messages",
     "client": "fedhpo.flower.client_app",
+    "local_search": "fedhpo.flower.client_app",
     "tuned": "fedhpo.flower.server_app",
     "wrap": "fedhpo.federations.apps.wrapper",
     "run_in_process": "fedhpo.federations.flower.in_process",
@@ -28,16 +30,18 @@ _HOME = {
 
 if TYPE_CHECKING:
     from fedhpo.federations.apps.wrapper import wrap
+    from fedhpo.federations.flower.estimators import FlowerEstimatorFederation
     from fedhpo.federations.flower.federation import FlowerFederation
     from fedhpo.federations.flower.in_process import InProcessGrid, run_in_process
     from fedhpo.federations.flower.learners import FlowerLearnerFederation
     from fedhpo.federations.flower.messages import Scored, Task, Trained
     from fedhpo.federations.flower.models import Arrays
-    from fedhpo.flower.client_app import client
+    from fedhpo.flower.client_app import client, local_search
     from fedhpo.flower.server_app import tune, tuned
 
 __all__ = [
     "Arrays",
+    "FlowerEstimatorFederation",
     "FlowerFederation",
     "FlowerLearnerFederation",
     "InProcessGrid",
@@ -45,6 +49,7 @@ __all__ = [
     "Task",
     "Trained",
     "client",
+    "local_search",
     "run_in_process",
     "tune",
     "tuned",

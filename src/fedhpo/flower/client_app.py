@@ -25,8 +25,10 @@ from fedhpo.flower.hold import Held
 from fedhpo.flower.once import answered_once
 from fedhpo.flower.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
 from fedhpo.flower.rules import rule_of
+from fedhpo.flower.searching import SearchFunction, searching
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.query import check_query_class, query_of
+from fedhpo.queries.local_search import LocalSearch
 
 if TYPE_CHECKING:
     from fedhpo.flower.study_party import StudyParty
@@ -48,6 +50,7 @@ def client(
     evaluate: EvaluateFunction | None = None,
     sizes: Callable[[Context], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
+    search: SearchFunction | None = None,
     hyperparameters: Sequence[str] | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
     privacy: LocalPrivacy | None = None,
@@ -76,6 +79,9 @@ def client(
     labels
         With these: the client's training labels and the number of classes, for methods that let each client
         look up its own hyperparameters. They stay here.
+    search
+        With these: `search(config, context)` returns the loss of a config on the client's own rows, less is
+        better, so that it answers FLoRA's local searches. See `local_search` for an app without `client`.
     hyperparameters
         With these: the names that `train` looks up in `task.config`. A study that tunes another is refused
         at its start. Without it any name goes.
@@ -125,6 +131,8 @@ def client(
     else:
         names = None if hyperparameters is None else tuple(sorted(hyperparameters))
         party = OwnParty(train, evaluate, sizes, labels, tell_sizes, names)
+        if search is not None:
+            answers[LocalSearch.name] = searching(search, party.rows, tell_sizes)
     _refuse_secure_aggregation(app)
     answers |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party)
     if privacy is not None:
@@ -149,21 +157,35 @@ def client(
     def on_evaluate(message: Message, context: Context) -> Message:
         return _replied(message, lambda task, arrays, _: (asdict(party.evaluate(arrays, task, context)), {}))
 
-    def on_query(function: QueryFunction) -> Callable[[Message, Context], Message]:
-        def answer(message: Message, context: Context) -> Message:
-            return _replied(
-                message, lambda task, arrays, asked: _answered(function(asked, arrays, task, context))
-            )
-
-        return answer
-
     app.train()(on_train)
     app.evaluate()(on_evaluate)
     app.query(messages.HELLO)(hello)
     app.query(messages.LEFT_OUT)(_left_out)
     for name, function in answers.items():
-        app.query(name)(on_query(function))
+        app.query(name)(_on_query(function))
     return app
+
+
+def local_search(search: SearchFunction, rows: int) -> Callable[[Message, Context], Message]:
+    """Answers FLoRA's local searches in a `ClientApp` of your own, which `client` knows nothing of.
+
+    `search(config, context)` returns the loss of a config on the client's `rows` rows, less is better.
+
+    >>> app = ClientApp()
+    >>> def search(config, context):
+    ...     return abs(config["lr"] - 0.1)
+    >>> answer = app.query("local_search")(local_search(search, rows=900))
+    """
+    return _on_query(searching(search, lambda _: rows))
+
+
+def _on_query(function: QueryFunction) -> Callable[[Message, Context], Message]:
+    def answer(message: Message, context: Context) -> Message:
+        return _replied(
+            message, lambda task, arrays, asked: _answered(function(asked, arrays, task, context))
+        )
+
+    return answer
 
 
 def _left_out(message: Message, context: Context) -> Message:
@@ -218,6 +240,10 @@ class OwnParty:
         if not self.tells:
             told = {split: min(rows, 1) for split, rows in told.items()}
         return Hello(*named(context), told, training=OWN, hyperparameters=self.hyperparameters)
+
+    def rows(self, context: Context) -> int:
+        """How many it trains on; 1 where it does not say."""
+        return 1 if self.sizes is None else int(self.sizes(context).get("train", 0))
 
     def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
         """Train by the user's function, after a rule was resolved."""

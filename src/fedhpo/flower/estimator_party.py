@@ -87,7 +87,7 @@ class EstimatorParty:
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
         with LearnerFederation(data, self._given, scoring=self._scoring, scaling=FITTED, workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])
-        return searched(answer, self._rows)
+        return searched(answer, self._rows.tells)
 
     def fine_tune(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """Refused."""
