@@ -94,5 +94,7 @@ def test_sizes_are_kept_and_noise_is_paid_for(tmp_path):
 def test_flora_finds_what_suits_the_clients():
     space = Space(client={"lr": Float(0.0, 1.0)})
     with federation(app(search=lambda config, context: (config["lr"] - 0.3) ** 2)) as one:
-        result = fh.tune(one, space, fh.FLoRA(configs=12, diagnose=False), rounds=1, cohort=3, objective="loss")
+        result = fh.tune(
+            one, space, fh.FLoRA(configs=12, diagnose=False), rounds=1, cohort=3, objective="loss"
+        )
     assert result.best_config.client["lr"] == pytest.approx(0.3, abs=0.1)
