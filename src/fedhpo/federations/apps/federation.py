@@ -338,7 +338,7 @@ class AppFederation(GridFederation):
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
         return super().fingerprint(model) | {
-            "app": {"code": self._app.digest(), "config": dict(self._app.config)},
+            "app": {"files": self._app.digest(), "config": dict(self._app.config)},
             "settings": {"metrics": list(self._metrics), "weight_cap": self._cap},
         }
 
