@@ -3,7 +3,7 @@
 Starts a SuperLink and three SuperNodes on loopback, on free ports. FedEx runs over them; one SuperNode is
 killed in the middle, and the run finishes with the other two. Then FLoRA runs over these, and an app that
 knows nothing of fedhpo is wrapped and tuned. A node whose key was not registered is refused. Whatever was
-started is stopped, at the latest after ten minutes.
+started is stopped, at the latest after fifteen minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 BIN = Path(sys.executable).parent
 NODES = 3
-LIMIT = 600.0
+LIMIT = 900.0
 
 STUDY = """\
 [data]
