@@ -31,7 +31,7 @@ EXAMPLES = "num-examples"
 _STATE = "fedhpo.trial"
 
 
-class _WrappedApp(ClientApp):  # type: ignore[misc]
+class _WrappedApp(ClientApp):
     """A `ClientApp` that another process gets by importing its module, so that this does its own part there.
 
     Flower's simulation sends an app to Ray's actors, as references to the functions of the app's own modules.

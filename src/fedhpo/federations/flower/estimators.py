@@ -281,7 +281,8 @@ def scaled(x: NDArray[Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     if RANGE[0] not in arrays:
         return x
     low, high = (np.asarray(arrays[name], x.dtype) for name in RANGE)
-    return (x - low) / np.where(high > low, high - low, 1)
+    found: NDArray[Any] = (x - low) / np.where(high > low, high - low, 1)
+    return found
 
 
 def _layout(arrays: Mapping[str, NDArray[Any]]) -> Layout:
