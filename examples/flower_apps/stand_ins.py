@@ -15,12 +15,13 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
+#: What the examples load and prepare their data with.
+_DATA = ("datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms")
+
 
 def pytorch() -> None:
     """quickstart-pytorch, on digits as colour images of 32 x 32."""
-    _without(
-        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
-    )
+    _without(*_DATA)
     from pytorchexample import task
 
     task.load_data = lambda partition, partitions, batch: _loaders("img", 3, 32, partition, partitions, batch)
@@ -28,9 +29,7 @@ def pytorch() -> None:
 
 def advanced_pytorch() -> None:
     """advanced-pytorch, on digits as grey images of 28 x 28."""
-    _without(
-        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
-    )
+    _without(*_DATA)
     _without("wandb")
     import flwr.common.typing
 
@@ -42,9 +41,7 @@ def advanced_pytorch() -> None:
 
 def custom_mods() -> None:
     """custom-mods, on digits as colour images of 32 x 32; what its mod logs goes nowhere."""
-    _without(
-        "datasets", "flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms"
-    )
+    _without(*_DATA)
     _without("wandb", "torch.utils.tensorboard", "torch.utils.tensorboard.writer")
     _without("flwr.client.typing")  # flwr 1.41 has it no more
     from custom_mods import task
@@ -54,7 +51,7 @@ def custom_mods() -> None:
 
 def vae() -> None:
     """federated-vae, on digits as colour images of 32 x 32."""
-    _without("flwr_datasets", "flwr_datasets.partitioner", "torchvision", "torchvision.transforms")
+    _without(*_DATA)
     from fedvaeexample import task
 
     task.load_data = lambda partition, partitions: _loaders("img", 3, 32, partition, partitions, 32)
@@ -62,7 +59,7 @@ def vae() -> None:
 
 def sklearn() -> None:
     """quickstart-sklearn, on iris."""
-    _without("flwr_datasets", "flwr_datasets.partitioner")
+    _without(*_DATA)
     from sklearn.datasets import load_iris
     from sklearnexample import task
 
@@ -77,7 +74,7 @@ def sklearn() -> None:
 
 def xgboost() -> None:
     """quickstart-xgboost, on breast cancer."""
-    _without("flwr_datasets", "flwr_datasets.partitioner")
+    _without(*_DATA)
     from quickstart_xgboost import task
     from sklearn.datasets import load_breast_cancer
 
