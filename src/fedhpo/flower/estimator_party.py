@@ -85,7 +85,7 @@ class EstimatorParty:
     def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
-        with LearnerFederation(data, self._given, scoring=self._scoring, scaling=FITTED, workers=0) as here:
+        with LearnerFederation(data, self._given, scoring=self._scoring, scaling="fitted", workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])
         return searched(answer, self._rows.tells)
 
