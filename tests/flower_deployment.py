@@ -1,8 +1,9 @@
 """A real Flower deployment on this machine, with TLS and node authentication: `make test-flower`.
 
 Starts a SuperLink and three SuperNodes on loopback, on free ports. FedEx runs over them; one SuperNode is
-killed in the middle, and the run finishes with the other two. Then FLoRA runs over these. A node whose key
-was not registered is refused. Whatever was started is stopped, at the latest after ten minutes.
+killed in the middle, and the run finishes with the other two. Then FLoRA runs over these, and an app that
+knows nothing of fedhpo is wrapped and tuned. A node whose key was not registered is refused. Whatever was
+started is stopped, at the latest after fifteen minutes.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 BIN = Path(sys.executable).parent
 NODES = 3
-LIMIT = 600.0
+LIMIT = 900.0
 
 STUDY = """\
 [data]
@@ -49,6 +51,25 @@ most_rows = 5000
 
 FEDEX = 'name = "fedex"\nschedule = "fixed"\ntrials = 1\narms = 4'
 FLORA = 'name = "flora"\nconfigs = 4\nlocal_rounds = 1\ndiagnose = false'
+
+
+#: A Flower app that knows nothing of fedhpo, and its study.
+APP = Path(__file__).parent / "flower" / "apps"
+APP_STUDY = """\
+[space.client]
+learning-rate = { low = 0.01, high = 1.0, log = true }
+[objective]
+metric = "eval_loss"
+direction = "minimize"
+[method]
+name = "random"
+trials = 3
+[budget]
+rounds = 2
+total = 6
+cohort = 2
+baseline = true
+"""
 
 
 class Deployment:
@@ -140,6 +161,25 @@ def make_certificates(deployment: Deployment) -> None:
     )
 
 
+def start_link(deployment: Deployment, port: int) -> None:
+    """A SuperLink with TLS and node authentication, which `flwr run APP tls` finds."""
+    home = deployment.home
+    make_certificates(deployment)
+    (home / "flwr").mkdir()
+    (home / "flwr" / "config.toml").write_text(
+        f'[superlink]\ndefault = "tls"\n[superlink.tls]\naddress = "127.0.0.1:{port}"\n'
+        f'root-certificates = "{home / "ca.crt"}"\n'
+    )
+    deployment.start(
+        "superlink",
+        *("flower-superlink", "--ssl-ca-certfile", str(home / "ca.crt")),
+        *("--ssl-certfile", str(home / "server.pem"), "--ssl-keyfile", str(home / "server.key")),
+        *("--enable-supernode-auth", "--host", "127.0.0.1", "--port", str(port)),
+        "--disable-runtime-dependency-installation",
+    )
+    deployment.wait("SuperLink is up", lambda: "Uvicorn running" in deployment.log("superlink"))
+
+
 def make_key(deployment: Deployment, name: str) -> str:
     """A node's key pair."""
     deployment.run("ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", name)
@@ -154,6 +194,19 @@ def start_node(deployment: Deployment, name: str, link: int, port: int, partitio
         *("--auth-supernode-private-key", str(deployment.home / f"key-{name}")),
         *("--node-config", f"partition-id={partition} num-partitions={NODES}"),
     )
+
+
+def tune_wrapped(deployment: Deployment, app: Path, study: Path) -> dict[str, Any]:
+    """Wrap an app as it is, and tune it by `flwr run`; the run's result."""
+    home = deployment.home
+    around, run = home / "around", home / "runs" / study.stem
+    wrap = ("flower", "wrap", str(app), str(study), str(around), "--runs", str(home / "runs"))
+    deployment.run(str(BIN / "fedhpo"), *wrap)
+    deployment.run("flwr", "run", str(around), "tls")
+    deployment.wait("the wrapped app is tuned", (run / "result.json").exists)
+    found: dict[str, Any] = json.loads((run / "result.json").read_text())
+    check("it is finished", found["status"] == "finished")
+    return found
 
 
 def rounds(run: Path) -> int:
@@ -176,20 +229,7 @@ def main() -> None:
         deployment.run(str(BIN / "fedhpo"), "new", "flower", "the-app")
         study = home / "the-app" / "the_app" / "study.toml"
         study.write_text(STUDY.format(method=FEDEX, rounds=4, clients=3))
-        make_certificates(deployment)
-        (home / "flwr").mkdir()
-        (home / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "tls"\n[superlink.tls]\naddress = "127.0.0.1:{link}"\n'
-            f'root-certificates = "{home / "ca.crt"}"\n'
-        )
-        deployment.start(
-            "superlink",
-            *("flower-superlink", "--ssl-ca-certfile", str(home / "ca.crt")),
-            *("--ssl-certfile", str(home / "server.pem"), "--ssl-keyfile", str(home / "server.key")),
-            *("--enable-supernode-auth", "--host", "127.0.0.1", "--port", str(link)),
-            "--disable-runtime-dependency-installation",
-        )
-        deployment.wait("SuperLink is up", lambda: "Uvicorn running" in deployment.log("superlink"))
+        start_link(deployment, link)
         names = [f"node-{i}" for i in range(NODES)]
         for name in [*names, "stranger"]:
             make_key(deployment, f"key-{name}")
@@ -228,6 +268,10 @@ def main() -> None:
         found = json.loads((second / "result.json").read_text())
         parties = [party["party"] for party in found["flora"]["parties"] if party["status"] == "ok"]
         check("both clients searched", parties == [0, 1])
+        (home / "app.toml").write_text(APP_STUDY)
+        result = tune_wrapped(deployment, APP, home / "app.toml")
+        own, best = (result[which]["validation"]["value"] for which in ("baseline", "best"))
+        check(f"the app's eval_loss is better than by its defaults: {own:.4f} -> {best:.4f}", best < own)
     say(f"all is well, after {time.monotonic() - begun:.0f} s")
 
 

@@ -1,11 +1,14 @@
 """A Flower app that knows nothing of fedhpo is tuned as it is."""
 
 import json
+import pickle
+import shutil
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import Context, RecordDict
 
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
@@ -261,6 +264,36 @@ def test_by_hand_with_a_line_at_either_side(tmp_path):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "finished"
 
 
+def test_an_app_that_moved_goes_on_and_one_that_changed_does_not(tmp_path):
+    """Flower puts an app into a new place whenever one of its files changes; only its code counts."""
+    moved = tmp_path / "moved"
+    shutil.copytree(APP, moved)
+    config = {**read_app(APP).config, "run-dir": str(tmp_path / "run")}
+    client, results = CountingGrid(wrap(load_client(read_app(APP))), 6, config), []
+    for place in (APP, moved, moved):
+        study = Study.from_dict({**TABLES, "app": {"path": str(place), "clients": 6}})
+        server = tuned(load_server(read_app(APP)), study)
+        if len(results) == 2:
+            (moved / "tinyapp" / "client_app.py").write_text("changed = True\n")
+            with pytest.raises(InputError, match="app"):
+                server(client, Context(1, 1, {}, RecordDict(), config))
+        else:
+            server(client, Context(1, 1, {}, RecordDict(), config))
+            found = json.loads((tmp_path / "run" / "result.json").read_text())
+            results.append((found["best"], client.trainings))
+    assert results[0] == results[1]  # nothing was trained again
+
+
+class CountingGrid(InProcessGrid):
+    """Counts how often nodes were asked to train."""
+
+    trainings = 0
+
+    def answer(self, message):
+        self.trainings += message.metadata.message_type == "train"
+        return super().answer(message)
+
+
 def test_a_client_that_fails_is_told_and_the_others_go_on():
     with federation() as one:
         one.start(0, {}, seed=0)
@@ -299,6 +332,9 @@ def test_an_app_is_written_around_the_users(tmp_path, capsys):
     found = read_app(around)
     assert found.components["clientapp"] == "fedhpo_client_app:app"
     assert found.config["run-dir"] == str(tmp_path / "runs" / "study")
-    run_in_process(load_server(found), load_client(found), 3, found.config)
+    client = load_client(found)
+    # Ray's actors get the app by importing its module, whose first lines make the machine ready.
+    assert pickle.loads(pickle.dumps(client)) is client
+    run_in_process(load_server(found), client, 3, found.config)
     result = json.loads((tmp_path / "runs" / "study" / "result.json").read_text())
     assert result["status"] == "finished"

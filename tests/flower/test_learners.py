@@ -13,7 +13,7 @@ from fedhpo.flower import FlowerLearnerFederation, InProcessGrid, client, run_in
 from fedhpo.flower.server_app import federation_of
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.study import Study
-from fedhpo.testing.federation import FederationSuite
+from fedhpo.testing.learners import LearnerSuite
 from fedhpo.testing.parties import party_rows
 
 PARTIES = 4
@@ -40,34 +40,13 @@ def federation(made=None, grid=InProcessGrid, **options):
     return FlowerLearnerFederation(grid(made or app(), PARTIES), **options)
 
 
-class TestSuite(FederationSuite):
+class TestSuite(LearnerSuite):
     client = {"max_iter": 3, "min_samples_leaf": 2}  # noqa: RUF012
-
-    # A learner has no weights before it is trained, and is trained whole in its one round.
-    test_the_seed_alone_decides_the_first_weights = None
-    test_a_report_has_one_entry_per_member_in_the_order_of_the_cohort = None
-    test_a_round_in_which_nobody_moves_changes_no_score = None
-    test_one_round_per_trial_at_a_time = None
-    test_a_trial_does_not_depend_on_what_others_do = None
-    test_the_same_calls_give_the_same_bits = None
-    test_scores_have_one_entry_per_client = None
-    test_a_round_costs_what_it_moves = None
-    test_restored_trials_go_on_bit_for_bit = None
-    test_saved_trials_go_on_bit_for_bit_in_a_fresh_federation = None
-    # The query that it answers is another one.
-    test_fine_tuning_is_answered_per_client_and_changes_nothing = None
-    test_a_query_about_a_trial_or_client_that_is_not_there_is_an_error = None
+    space = fh.Space(client={"max_iter": fh.Int(2, 4)})
+    names = ("depth", "max_iter")
 
     def make(self):
         return federation()
-
-    def test_an_unknown_hyperparameter_is_named_with_the_known(self, federation):
-        self.start(federation, 0)
-        with pytest.raises(InputError, match=r"depth.*max_iter"):
-            federation.round([self.work(federation, client={"depth": 3})])
-        with pytest.raises(InputError, match="lr"):
-            federation.round([self.work(federation, server={"lr": 0.1})])
-        assert self.train(federation, 0, 1).round == 1
 
 
 @pytest.mark.parametrize("name", ["xgboost", "hgb"])
@@ -183,19 +162,10 @@ def test_too_few_replies_are_no_round():
         assert again.applied
 
 
-@pytest.mark.parametrize(
-    ("model", "why"),
-    [
-        ({"name": "svm"}, "cannot be joined .* use 'xgboost'"),
-        ({"name": "mlp_sklearn"}, "cannot be joined .* use 'xgboost'"),
-        ({"name": "cash"}, "cannot be joined .* use 'xgboost'"),
-        ({"training": "pooled"}, "trained by 'bagging' or 'cyclic'"),
-        ({"training": "collective"}, "trained by 'bagging' or 'cyclic'"),
-    ],
-)
-def test_what_cannot_be_joined_is_refused(model, why):
-    with pytest.raises(InputError, match=why):
-        federation_of(InProcessGrid(app(), PARTIES), study(**model))
+@pytest.mark.parametrize("training", ["pooled", "collective"])
+def test_trainings_that_need_all_rows_or_other_connections_are_refused(training):
+    with pytest.raises(InputError, match=f"{training}.*are trained by"):
+        federation_of(InProcessGrid(app(), PARTIES), study(training=training))
 
 
 def test_trees_are_not_fine_tuned_and_need_clients_that_boost():

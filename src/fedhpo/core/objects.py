@@ -19,8 +19,10 @@ def is_own(name: str) -> bool:
     return ":" in name
 
 
-def import_object(name: str, key: str) -> Callable[..., Any]:
+def import_object(name: str, key: str, *, called: bool = True) -> Any:
     """The object that `package.module:name` names; the working directory is searched too.
+
+    It must be a function or a class unless it is not to be `called`.
 
     >>> import_object("math:sqrt", "model.name")(4)
     2.0
@@ -41,10 +43,9 @@ def import_object(name: str, key: str) -> Callable[..., Any]:
             known = [key for key, value in vars(found).items() if key[0] != "_" and callable(value)]
             error = unknown_name(f"name in module {module_name}", part, known)
             raise InputError(f"{key} = {name!r}: {error}") from None
-    if not callable(found):
+    if called and not callable(found):
         raise InputError(f"{key} = {name!r}: must be a function or a class, found {type(found).__name__}")
-    own: Callable[..., Any] = found
-    return own
+    return found
 
 
 def _module(name: str, prefix: str) -> Any:

@@ -14,6 +14,7 @@ from fedhpo.core.lazy import lazy_names
 # Names are imported when they are used, so that what needs no torch (a client's own training) gets none.
 _HOME = {
     "Arrays": "fedhpo.federations.remote.models",
+    "FlowerEstimatorFederation": "fedhpo.federations.flower.federation",
     "FlowerFederation": "fedhpo.federations.flower.federation",
     "FlowerLearnerFederation": "fedhpo.federations.flower.federation",
     "InProcessGrid": "fedhpo.federations.flower.in_process",
@@ -21,6 +22,7 @@ _HOME = {
     "Task": "fedhpo.federations.remote.messages",
     "Trained": "fedhpo.federations.remote.messages",
     "client": "fedhpo.flower.client_app",
+    "local_search": "fedhpo.flower.client_app",
     "tuned": "fedhpo.flower.server_app",
     "wrap": "fedhpo.federations.apps.wrapper",
     "run_in_process": "fedhpo.federations.flower.in_process",
@@ -29,15 +31,20 @@ _HOME = {
 
 if TYPE_CHECKING:
     from fedhpo.federations.apps.wrapper import wrap
-    from fedhpo.federations.flower.federation import FlowerFederation, FlowerLearnerFederation
+    from fedhpo.federations.flower.federation import (
+        FlowerEstimatorFederation,
+        FlowerFederation,
+        FlowerLearnerFederation,
+    )
     from fedhpo.federations.flower.in_process import InProcessGrid, run_in_process
     from fedhpo.federations.remote.messages import Scored, Task, Trained
     from fedhpo.federations.remote.models import Arrays
-    from fedhpo.flower.client_app import client
+    from fedhpo.flower.client_app import client, local_search
     from fedhpo.flower.server_app import tune, tuned
 
 __all__ = [
     "Arrays",
+    "FlowerEstimatorFederation",
     "FlowerFederation",
     "FlowerLearnerFederation",
     "InProcessGrid",
@@ -45,6 +52,7 @@ __all__ = [
     "Task",
     "Trained",
     "client",
+    "local_search",
     "run_in_process",
     "tune",
     "tuned",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from fedhpo.core.errors import InputError
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.flower.arrays import decode, encode
 from fedhpo.federations.flower.identity import RUNTIME
-from fedhpo.parties.answers import answers
+from fedhpo.parties.answers import Replied, answers, query_answer
 from fedhpo.parties.party import EvaluateFunction, LabelsFunction, QueryFunction, TrainFunction
+from fedhpo.parties.searching import SearchFunction, searching
 from fedhpo.privacy.local import LocalPrivacy
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def client(
     evaluate: EvaluateFunction | None = None,
     sizes: Callable[[Context], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
+    search: SearchFunction | None = None,
     hyperparameters: Sequence[str] | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
     privacy: LocalPrivacy | None = None,
@@ -61,6 +64,9 @@ def client(
     labels
         With these: the client's training labels and the number of classes, for methods that let each client
         look up its own hyperparameters. They stay here.
+    search
+        With these: `search(config, context)` returns the loss of a config on the client's own rows, less is
+        better, so that it answers FLoRA's local searches. See `local_search` for an app without `client`.
     hyperparameters
         With these: the names that `train` looks up in `task.config`. A study that tunes another is refused
         at its start. Without it any name goes.
@@ -108,27 +114,44 @@ def client(
         evaluate=evaluate,
         sizes=sizes,
         labels=labels,
+        search=search,
         hyperparameters=hyperparameters,
         queries=queries,
         privacy=privacy,
         hold_replies=hold_replies,
     )
 
-    def on(kind: str) -> Callable[[Message, Context], Message]:
-        def answer(message: Message, context: Context) -> Message:
-            replies, models = known(kind, wire.facts(message), lambda name: _model(message, name), context)
-            encoded = {
-                name: model if isinstance(model, bytes) else encode(model) for name, model in models.items()
-            }
-            return Message(wire.content({"replies": replies}, encoded), reply_to=message)
-
-        return answer
-
     for kind in known.kinds:
         category, _, name = kind.partition(".")
         register = getattr(app, category)
-        (register(name) if name else register())(on(kind))
+        (register(name) if name else register())(_handler(partial(known, kind)))
     return app
+
+
+def local_search(search: SearchFunction, rows: int) -> Callable[[Message, Context], Message]:
+    """Answers FLoRA's local searches in a `ClientApp` of your own, which `client` knows nothing of.
+
+    `search(config, context)` returns the loss of a config on the client's `rows` rows, less is better.
+
+    >>> app = ClientApp()
+    >>> def search(config, context):
+    ...     return abs(config["lr"] - 0.1)
+    >>> answer = app.query("local_search")(local_search(search, rows=900))
+    """
+    return _handler(query_answer(searching(search, lambda _: rows)))
+
+
+def _handler(replied: Replied) -> Callable[[Message, Context], Message]:
+    """What Flower calls with a message."""
+
+    def answer(message: Message, context: Context) -> Message:
+        replies, models = replied(wire.facts(message), lambda name: _model(message, name), context)
+        encoded = {
+            name: model if isinstance(model, bytes) else encode(model) for name, model in models.items()
+        }
+        return Message(wire.content({"replies": replies}, encoded), reply_to=message)
+
+    return answer
 
 
 class _Memory:

@@ -12,7 +12,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.flower.federation import FlowerFederation, FlowerLearnerFederation
+from fedhpo.federations.apps.block import FILE as BLOCK
+from fedhpo.federations.flower.federation import (
+    FlowerEstimatorFederation,
+    FlowerFederation,
+    FlowerLearnerFederation,
+)
 from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
@@ -60,7 +65,9 @@ def tuned(app: ServerApp, study: Study | str | Path) -> ServerApp:
         opened = study if isinstance(study, Study) else Study.load(study)
         directory = run_directory(context.run_config)
         with app_federation(grid, app, opened, context.run_config, directory) as federation:
-            opened.tune(directory, federation=federation)
+            result = opened.tune(directory, federation=federation)
+        if result.status == "finished":
+            print(f"best config: {result.best_config}\n{(directory / BLOCK).read_text(encoding='utf-8')}")
 
     return outer
 
@@ -82,11 +89,12 @@ def app_federation(
     if section is None:
         raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
     file = read_app(section.path)
-    config = {key: value for key, value in run_config.items() if key != RUN_DIRECTORY}
+    config = {**file.config, **run_config}
+    config.pop(RUN_DIRECTORY, None)
     settings = waiting(study, RUNTIME, directory)
     return AppFederation(
         PlainGrid(grid),
-        replace(file, config={**file.config, **config}),
+        replace(file, config=config),
         server,
         study.objective,
         weight_cap=study.file.server.weight_cap,
@@ -117,6 +125,7 @@ def federation_of(
         RUNTIME,
         partial(FlowerFederation, grid),
         partial(FlowerLearnerFederation, grid),
+        partial(FlowerEstimatorFederation, grid),
         directory,
         model,
         **options,

@@ -10,7 +10,11 @@ from typing import Any
 from nvflare.collab import collab
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.nvflare.federation import NVFlareFederation, NVFlareLearnerFederation
+from fedhpo.federations.nvflare.federation import (
+    NVFlareEstimatorFederation,
+    NVFlareFederation,
+    NVFlareLearnerFederation,
+)
 from fedhpo.federations.nvflare.transport import RUNTIME, Proxy
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
@@ -77,6 +81,7 @@ def federation_of(
         RUNTIME,
         partial(NVFlareFederation, sites),
         partial(NVFlareLearnerFederation, sites),
+        partial(NVFlareEstimatorFederation, sites),
         directory,
         model,
         **options,

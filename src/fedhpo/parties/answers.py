@@ -30,8 +30,10 @@ from fedhpo.parties.hold import Held
 from fedhpo.parties.once import answered_once
 from fedhpo.parties.own_party import OwnParty
 from fedhpo.parties.party import EvaluateFunction, LabelsFunction, Party, QueryFunction, TrainFunction
+from fedhpo.parties.searching import SearchFunction, searching
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.query import check_query_class, query_of
+from fedhpo.queries.local_search import LocalSearch
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
@@ -44,6 +46,11 @@ _TELLS_SIZE = ("train_size", "validation_size", "samples", "accuracy_before", "a
 
 #: Does one task: from the task, the model that came with it and the query, the facts of a reply and a model.
 _Do = Callable[[Task, Any, Any, Context], tuple[dict[str, Any], NamedArrays | bytes]]
+#: From the facts of a message, what reads its models, and the context: the replies, and the models in them.
+Replied = Callable[
+    [Mapping[str, Any], Callable[[Any], Any], Context],
+    tuple[list[dict[str, Any]], dict[str, NamedArrays | bytes]],
+]
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,16 @@ class Answers:
             return _left_out
         if name not in self.queries:
             raise InputError(f"this client answers no query {name!r}; it answers {', '.join(self.queries)}")
-        function = self.queries[name]
-        return lambda task, model, query, context: _answered(function(query, model, task, context))
+        return _asking(self.queries[name])
+
+
+def query_answer(function: QueryFunction) -> Replied:
+    """How one query is answered, by itself."""
+    return lambda asked, model_of, context: _replied(asked, model_of, context, _asking(function))
+
+
+def _asking(function: QueryFunction) -> _Do:
+    return lambda task, model, query, context: _answered(function(query, model, task, context))
 
 
 def answers(
@@ -100,6 +115,7 @@ def answers(
     evaluate: EvaluateFunction | None = None,
     sizes: Callable[[Any], Mapping[str, int]] | None = None,
     labels: LabelsFunction | None = None,
+    search: SearchFunction | None = None,
     hyperparameters: Sequence[str] | None = None,
     queries: Mapping[str, QueryFunction] | Sequence[type[Any]] | None = None,
     privacy: LocalPrivacy | None = None,
@@ -125,7 +141,9 @@ def answers(
         raise InputError("evaluate is missing: without it the server has nothing to select by")
     else:
         names = None if hyperparameters is None else tuple(sorted(hyperparameters))
-        party = OwnParty(train, evaluate, sizes, labels, tell_sizes, names)
+        own = party = OwnParty(train, evaluate, sizes, labels, tell_sizes, names)
+        if search is not None:
+            known[LocalSearch.name] = searching(search, own.rows, tell_sizes)
     known |= queries if isinstance(queries, Mapping) else _own_queries(queries or (), party, memory_of)
     if privacy is not None:
         from fedhpo.parties.private_party import PrivateParty

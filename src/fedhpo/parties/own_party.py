@@ -35,6 +35,10 @@ class OwnParty:
             told = {split: min(rows, 1) for split, rows in told.items()}
         return Hello(*named(context), told, training=OWN, hyperparameters=self.hyperparameters)
 
+    def rows(self, context: Context) -> int:
+        """How many it trains on; 1 where it does not say."""
+        return 1 if self.sizes is None else int(self.sizes(context).get("train", 0))
+
     def train(self, arrays: dict[str, NDArray[np.float32]], task: Task, context: Context) -> Trained:
         """Train by the user's function, after a rule was resolved."""
         if task.rule is not None:

@@ -8,7 +8,6 @@ from typing import Any
 from fedhpo import samplers
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
-from fedhpo.parties.rows import NodeRows
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import Answer, Status
 from fedhpo.protocol.sampler import Sampler
@@ -46,16 +45,17 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
     )
 
 
-def searched(answer: Answer, rows: NodeRows) -> tuple[dict[str, Any], dict[str, int]]:
-    """What a client tells of its own search, and what that cost."""
+def searched(answer: Answer, tells: bool) -> tuple[dict[str, Any], dict[str, int]]:
+    """What a client tells of its own search, and what that cost; how many rows it has only if it `tells`."""
     if answer.status == Status.MISSING:
         raise TaskMissing(answer.reason)
     if answer.status != Status.OK:
         raise TaskFailed(answer.reason)
-    content = answer.content | {"size": rows.told(answer.content["size"])}
+    size = answer.content["size"]
+    content = answer.content | {"size": size if tells else min(size, 1)}
     return content, {
         "evaluations": answer.cost.evaluations,
-        "samples": answer.cost.samples if rows.tells else 0,
+        "samples": answer.cost.samples if tells else 0,
     }
 
 

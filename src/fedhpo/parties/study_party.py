@@ -1,4 +1,4 @@
-"""A client of ours: trains what its study says, a torch model or boosted trees, on the node's own rows."""
+"""A client of ours: trains what its study says, a torch model or a learner, on the node's own rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import answered, party_at
 from fedhpo.study import Study
-from fedhpo.study.learners import is_learner
+from fedhpo.study.learners import BOOSTED, is_learner
 
 if TYPE_CHECKING:
+    from fedhpo.parties.estimator_party import EstimatorParty
     from fedhpo.parties.torch_party import TorchParty
     from fedhpo.parties.trees_party import TreesParty
 
@@ -70,12 +71,16 @@ class StudyParty:
         return NodeRows(lambda: without_missing(load()), self._data, self.tells)
 
     @cached_property
-    def _party(self) -> TorchParty | TreesParty:
+    def _party(self) -> TorchParty | TreesParty | EstimatorParty:
         study, rows = self._study, self._rows
-        if is_learner(study.file.model):
+        if study.file.model.name in BOOSTED:
             from fedhpo.parties.trees_party import TreesParty
 
             return TreesParty(study, rows)
+        if is_learner(study.file.model):
+            from fedhpo.parties.estimator_party import EstimatorParty
+
+            return EstimatorParty(study, rows)
         from fedhpo.parties.torch_party import TorchParty
 
         return TorchParty(study, rows, self._device)

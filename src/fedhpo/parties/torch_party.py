@@ -104,7 +104,7 @@ class TorchParty:
 
         executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
         [answer] = search_clients(executor.setup, 0, local_search_of(query), [place])
-        return searched(answer, self._rows)
+        return searched(answer, self._rows.tells)
 
     def _train(self, arrays: NamedArrays, task: Task, context: Context) -> tuple[JobResult, NamedArrays]:
         executor, place = self._executor(context, task.client), self._rows.place(context, task.client)

@@ -64,7 +64,7 @@ class TreesParty:
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
         with LearnerFederation(data, self._learner, scoring=self._scoring, workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])
-        return searched(answer, self._rows)
+        return searched(answer, self._rows.tells)
 
     def fine_tune(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """Refused."""

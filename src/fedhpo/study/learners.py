@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import import_object
 from fedhpo.core.phrasing import shown
-from fedhpo.learners import LEARNERS, Algorithms, Learner
+from fedhpo.learners import HGB, LEARNERS, XGBOOST, Algorithms, Learner
 from fedhpo.space import Space
 from fedhpo.study.sections import Model, StudyFile
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: An estimator of the user's choice, by its import path.
 ESTIMATOR = "estimator"
 NAMES = (*LEARNERS, ESTIMATOR)
+#: Learners whose trees real clients can join to one model.
+BOOSTED = (HGB.name, XGBOOST.name)
 #: Keys of [model] that are no hyperparameters of the learner, with their defaults.
 OPTIONS: Mapping[str, Any] = {"training": "pooled", "trips": 1, "scoring": None, "scaling": None}
 OPTIONS_OF_ESTIMATOR: Mapping[str, Any] = {"path": "required", "scale": False, **OPTIONS}
@@ -44,7 +46,7 @@ def learner_in(model: Model) -> Learner | Algorithms:
         )
     if not isinstance(scale, bool):
         raise InputError(f"model.scale = {shown(scale)}: must be true or false")
-    import_object(path, "model.path")
+    import_object(path, "model.path", called=False)  # a pipeline to begin from is not
     learner = Learner(path.partition(":")[2], path, scale=scale)
     learner.load()
     return learner

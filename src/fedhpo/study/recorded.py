@@ -56,7 +56,9 @@ class RecordedStudy:
                 "again the same way with the same directory: then it goes on"
             )
         given = {**self.asked, **self.beside.get("tables", {})}
-        given["budget"] = {**self.asked["budget"], **self.beside.get("budget", {})}
+        for table in ("budget", "app"):
+            if table in given:
+                given[table] = {**given[table], **self.beside.get(table, {})}
         if total is not None:
             given["budget"]["total"] = total
         return Study.from_dict(given, path=self.path / "study.toml")

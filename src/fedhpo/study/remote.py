@@ -9,11 +9,11 @@ from typing import Any
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.base import RemoteClients
-from fedhpo.learners import HGB, XGBOOST
 from fedhpo.learners.bagging import BAGGING, JOINED
+from fedhpo.learners.prepare import FITTED
 from fedhpo.models import MODELS, models
 from fedhpo.protocol.objective import BALANCED
-from fedhpo.study.learners import is_learner
+from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.study import Study
 
 #: Where the clients of a run are kept, in its directory.
@@ -35,16 +35,17 @@ def remote_federation(
     study: Study,
     runtime: str,
     federation: Callable[..., RemoteClients],
-    learners: Callable[..., RemoteClients],
+    boosted: Callable[..., RemoteClients],
+    estimators: Callable[..., RemoteClients],
     directory: Path | None = None,
     model: Any = None,
     **options: Any,
 ) -> RemoteClients:
-    """The study's federation: `federation(model, ...)`, or, for boosted trees, `learners(...)`."""
+    """The study's federation: `federation(model, ...)`, or `boosted(...)`, `estimators(learner, ...)`."""
     server, name = study.file.server, study.file.model.name
     settings = waiting(study, runtime, directory)
     if is_learner(study.file.model):
-        return learners(**_boosting(study, runtime), **(settings | options))
+        return _learners(study, runtime, boosted, estimators, settings | options)
     if model is None:
         model = name if name in MODELS else models.find(name, "model.name")
     return federation(
@@ -56,22 +57,35 @@ def remote_federation(
     )
 
 
-def _boosting(study: Study, runtime: str) -> dict[str, Any]:
-    """Boosted trees, the one learner whose parts can be joined without anybody's rows.
+def _learners(
+    study: Study,
+    runtime: str,
+    boosted: Callable[..., RemoteClients],
+    estimators: Callable[..., RemoteClients],
+    settings: dict[str, Any],
+) -> RemoteClients:
+    """Boosted trees are joined, an MLP's weights averaged; of others the config is the result.
 
-    Clients may search with scikit-learn's ("hgb"); what they train is XGBoost's, under the same names.
+    Clients may search with scikit-learn's trees ("hgb"); what they train is XGBoost's, under the same names.
     """
     model, over = study.file.model, {"flower": "Flower", "nvflare": "NVFlare"}[runtime]
-    if model.name not in (HGB.name, XGBOOST.name):
+    if model.others.get("scaling") not in (None, FITTED):
         raise InputError(
-            f"model.name = {model.name!r}: trained by `fedhpo tune`, not over {over}, since what clients fit "
-            f"cannot be joined to one model; use {XGBOOST.name!r}, {HGB.name!r}, or a torch model"
+            f"model.scaling = {model.others['scaling']!r}: over {over} nobody knows the range of all "
+            f"clients' rows; leave it out, or write {FITTED!r}"
         )
+    settings = {"scoring": model.others.get("scoring") or BALANCED, **settings}
+    if model.name not in BOOSTED:
+        if "training" in model.others:
+            raise InputError(
+                f"model.training = {model.others['training']!r}: over {over} an MLP is trained by averaging, "
+                "and others by each client alone; leave it out"
+            )
+        return estimators(learner_in(model), aggregation=study.aggregation(default=SAFE), **settings)
     training, trips = model.others.get("training", BAGGING), model.others.get("trips", 1)
     if training not in JOINED:
         raise InputError(
             f"model.training = {training!r}: over {over} boosted trees are trained by "
             f"{' or '.join(map(repr, JOINED))}"
         )
-    scoring = model.others.get("scoring") or BALANCED
-    return {"weighting": study._weighting, "scoring": scoring, "training": training, "trips": trips}
+    return boosted(weighting=study._weighting, training=training, trips=trips, **settings)

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 #: Keys that change no search.
 _BESIDE = ("name", "flower", "nvflare")
+#: Further keys, by table.
+_KEYS_BESIDE = (("budget", "timeout"), ("app", "path"))
 
 
 @dataclass(frozen=True)
@@ -156,16 +158,24 @@ class Study:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as given, JSON-able, without what changes no search: name, time limit, [flower]."""
+        """The study as given, JSON-able, without what changes no search.
+
+        That is its name, the time limit, [flower], and where an app lies, whose code counts.
+        """
         given = {key: value for key, value in self.given.items() if key not in _BESIDE}
-        given["budget"] = {key: value for key, value in given["budget"].items() if key != "timeout"}
+        for table, key in _KEYS_BESIDE:
+            if table in given:
+                given[table] = {name: value for name, value in given[table].items() if name != key}
         return given
 
     def beside(self, federation: Federation | None = None) -> dict[str, Any]:
         """What `to_dict` leaves out, and where it runs: kept in the record to go on in the same way."""
         return {
             "tables": {key: value for key, value in self.given.items() if key in _BESIDE},
-            "budget": {key: value for key, value in self.given["budget"].items() if key == "timeout"},
+            **{
+                table: {key: self.given[table][key]} if key in self.given.get(table, {}) else {}
+                for table, key in _KEYS_BESIDE
+            },
             "directory": os.getcwd(),
             "federation": None if federation is None else type(federation).__name__,
         }

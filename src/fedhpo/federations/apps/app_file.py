@@ -12,6 +12,8 @@ from typing import Any
 from fedhpo.core.errors import InputError
 
 FILE = "pyproject.toml"
+#: The modules that `fedhpo flower wrap` adds to a copy of an app.
+CLIENT, SERVER = "fedhpo_client_app", "fedhpo_server_app"
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,11 @@ class AppFile:
     config: Mapping[str, Any]
 
     def digest(self) -> str:
-        """Of all Python files of the app: a run belongs to the code that it was begun with."""
+        """Of all Python files of the app, fedhpo's own aside: a run belongs to the code it was begun with."""
         found = blake2b(digest_size=16)
         for file in sorted(self.path.rglob("*.py")):
+            if file.stem in (CLIENT, SERVER):
+                continue
             found.update(str(file.relative_to(self.path)).encode() + b"\0" + file.read_bytes())
         return found.hexdigest()
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.apps.app_file import FILE, AppFile
+from fedhpo.federations.apps.app_file import CLIENT, FILE, SERVER, AppFile
 
-CLIENT, SERVER = "fedhpo_client_app", "fedhpo_server_app"
 _LEFT = shutil.ignore_patterns(".git", "__pycache__", ".venv", "runs", "*.pyc")
 
 
@@ -28,24 +27,36 @@ def write_around(
     if directory.exists():
         raise InputError(f"DIRECTORY = {str(directory)!r}: is there already; name one that is not")
     shutil.copytree(app.path, directory, ignore=_LEFT)
-    place = f"import sys\n\nsys.path.append({os.getcwd()!r})\n"
-    ready = ""
-    if setup is not None:
-        ready = f"from fedhpo.federations.apps.in_process import prepare\n\nprepare({setup!r})\n"
-    for name, component, line in (
-        (CLIENT, "clientapp", "app = wrap(own)"),
-        (SERVER, "serverapp", f"app = tuned(own, Study.from_dict({dict(study)!r}))"),
+    # Flower takes the app to another place, often on another machine: the study finds it there.
+    own = f'study = {dict(study)!r}\nstudy["app"]["path"] = str(Path(__file__).parent)\n'
+    for name, component, function, lines in (
+        (CLIENT, "clientapp", "wrap", "app = wrap(own, module=__name__)\n"),
+        (SERVER, "serverapp", "tuned", f"{own}app = tuned(own, Study.from_dict(study))\n"),
     ):
-        module, _, attribute = app.components[component].partition(":")
-        function = line.split()[2].partition("(")[0]
-        more = "from fedhpo.study import Study\n" if component == "serverapp" else ""
-        text = (
-            f'"""Made by fedhpo around {app.components[component]}."""\n\n{place}{ready}\n'
-            f"from fedhpo.flower import {function}\n{more}from {module} import {attribute} as own\n\n{line}\n"
-        )
+        text = _module(app.components[component], function, lines, setup)
         (directory / f"{name}.py").write_text(text, encoding="utf-8")
     file = directory / FILE
     file.write_text(_changed(file.read_text(encoding="utf-8"), run), encoding="utf-8")
+
+
+def _module(component: str, function: str, lines: str, setup: str | None) -> str:
+    """A module around one of the app's components."""
+    module, _, attribute = component.partition(":")
+    server = function == "tuned"
+    parts = [
+        f'"""Made by fedhpo around {component}."""\n',
+        "import sys",
+        "from pathlib import Path\n" if server else "",
+        f"sys.path.append({os.getcwd()!r})  # modules that the study names are found there",
+        ""
+        if setup is None
+        else f"from fedhpo.federations.apps.loaded import prepare\n\nprepare({setup!r})\n",
+        f"from fedhpo.flower import {function}",
+        "from fedhpo.study import Study" if server else "",
+        f"from {module} import {attribute} as own\n",
+        lines,
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def _changed(text: str, run: Path) -> str:

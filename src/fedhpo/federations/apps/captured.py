@@ -22,8 +22,9 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import seeded
 from fedhpo.core.user_code import in_words
+from fedhpo.federations.flower.identity import assume_identity
 from fedhpo.federations.strategies.named import arguments_of
-from fedhpo.federations.strategies.step import CohortGrid, ask_everybody, quiet
+from fedhpo.federations.strategies.step import CohortGrid, ask_everybody, quiet, record_of
 
 
 class _Started(BaseException):
@@ -205,3 +206,16 @@ def replayed_config(
         for earlier in range(1, round):
             list(strategy.configure_train(earlier, arrays, record, grid))
     return record
+
+
+def evaluate_config(captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The config that the strategy's own `configure_evaluate` sends in a round, which counts from 1."""
+    assume_identity(1, 1)
+    strategy = captured.build()
+    ask_everybody(strategy)
+    config = ConfigRecord(dict(captured.evaluate_config))
+    with quiet():
+        sent = list(strategy.configure_evaluate(round, record_of(arrays), config, CohortGrid([1])))
+    if not sent:  # it scores on the server only
+        return {**captured.evaluate_config, "server-round": round}
+    return dict(next(iter(sent[0].content.config_records.values()), {}))

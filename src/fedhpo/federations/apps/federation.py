@@ -16,7 +16,7 @@ from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.streams import derive
 from fedhpo.federations.apps.app_file import AppFile
-from fedhpo.federations.apps.captured import Captured, capture
+from fedhpo.federations.apps.captured import Captured, capture, evaluate_config
 from fedhpo.federations.apps.round import AppRound, AppTrial, RecordParcel, asked_config, closed, read_trained
 from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients
@@ -184,6 +184,7 @@ class AppFederation(RemoteClients):
         self._trials.idle(work.trial)
         self._can_train(work.cohort)
         sent: dict[str, dict[int, dict[str, Any]]] = {}
+        asked: dict[str, dict[str, Any]] = {}
         configs = []
         for member, client in enumerate(work.cohort):
             config = work.config_of(member)
@@ -192,9 +193,8 @@ class AppFederation(RemoteClients):
             names = self._names(config, captured)
             if key not in sent:
                 sent[key] = asked_config(captured, trial, names.record, [int(c) for c in work.cohort])
-            configs.append(
-                {**self._asked(captured), **sent[key].get(int(client), {}), "run": dict(names.run)}
-            )
+                asked[key] = self._asked(captured, trial, trial.round + 1)
+            configs.append({**asked[key], **sent[key].get(int(client), {}), "run": dict(names.run)})
         captured = self._captured(work.config_of(0), work.server, trial.model)
         return AppRound(work, trial, captured), configs
 
@@ -229,15 +229,15 @@ class AppFederation(RemoteClients):
             self._captures[key] = capture(self._server, run_config, server, len(self._clients.hellos), seed=0)
         return self._captures[key]
 
-    def _asked(self, captured: Captured) -> dict[str, Any]:
-        """What every task says beside its config."""
+    def _asked(self, captured: Captured, trial: AppTrial, round: int) -> dict[str, Any]:
+        """What every task of a round says beside its config."""
         strategy: Any = captured.strategy
         while not hasattr(strategy, "arrayrecord_key") and hasattr(strategy, "strategy"):
             strategy = strategy.strategy
         return {
             "run": {},
             "config": {},
-            "evaluate": dict(captured.evaluate_config),
+            "evaluate": evaluate_config(captured, round, trial.arrays),
             "keys": [
                 getattr(strategy, "arrayrecord_key", "arrays"),
                 getattr(strategy, "configrecord_key", "config"),
@@ -326,7 +326,7 @@ class AppFederation(RemoteClients):
         one = self._trials[trial]
         self._trials.idle(trial)
         captured = self._captured({}, {}, one.model)
-        task = Task(trial, 0, one.round, one.model, app=self._asked(captured))
+        task = Task(trial, 0, one.round, one.model, app=self._asked(captured, one, max(1, one.round)))
         return RecordParcel(one.arrays), task, (one.seed, one.calls)
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> Any:
@@ -338,7 +338,7 @@ class AppFederation(RemoteClients):
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
         return super().fingerprint(model) | {
-            "app": {"code": self._app.digest(), "config": dict(self._app.config)},
+            "app": {"files": self._app.digest(), "config": dict(self._app.config)},
             "settings": {"metrics": list(self._metrics), "weight_cap": self._cap},
         }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedhpo.core.objects import call_own, import_object
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.federation import AppFederation
-from fedhpo.federations.apps.loaded import find_modules_in, load_client, load_server
+from fedhpo.federations.apps.loaded import find_modules_in, load_client, load_server, prepare
 from fedhpo.federations.apps.wrapper import wrap
 from fedhpo.federations.flower.in_process import InProcessGrid
 from fedhpo.protocol.objective import Objective
@@ -27,9 +26,3 @@ def app_in_process(
     prepare(setup)
     grid = InProcessGrid(wrap(load_client(app)), clients, app.config, seed=0)
     return AppFederation(grid, app, load_server(app), objective, clients=clients, repeatable=True, **options)
-
-
-def prepare(setup: str | None) -> None:
-    """Call the function that makes this machine ready for an app."""
-    if setup is not None:
-        call_own(import_object(setup, "app.setup"), {}, f"app.setup = {setup!r}")

@@ -11,6 +11,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from fedhpo.core.errors import InputError
+from fedhpo.core.objects import call_own, import_object
 from fedhpo.core.user_code import in_words
 from fedhpo.federations.apps.app_file import FILE, AppFile
 
@@ -21,6 +22,12 @@ def find_modules_in(app: AppFile) -> None:
     if place not in sys.path:
         sys.path.insert(0, place)
     importlib.invalidate_caches()
+
+
+def prepare(setup: str | None) -> None:
+    """Call the function that makes this machine ready for an app."""
+    if setup is not None:
+        call_own(import_object(setup, "app.setup"), {}, f"app.setup = {setup!r}")
 
 
 def load_client(app: AppFile) -> ClientApp:

@@ -7,6 +7,7 @@ new `Context` whose run config holds the trial's values. Other messages go to th
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -31,12 +32,35 @@ EXAMPLES = "num-examples"
 _STATE = "fedhpo.trial"
 
 
-def wrap(app: ClientApp) -> ClientApp:
-    """The same app, which also answers `fedhpo tune`: `app = fedhpo.flower.wrap(app)`."""
+class _WrappedApp(ClientApp):
+    """A `ClientApp` that another process gets by importing its module, so that this does its own part there.
+
+    Flower's simulation sends an app to Ray's actors, as references to the functions of the app's own modules.
+    """
+
+    module: str | None = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.module is None:
+            return super().__reduce_ex__(protocol)
+        return _app_in, (self.module,)
+
+
+def _app_in(module: str) -> ClientApp:
+    found: ClientApp = importlib.import_module(module).app
+    return found
+
+
+def wrap(app: ClientApp, *, module: str | None = None) -> ClientApp:
+    """The same app, which also answers `fedhpo tune`: `app = fedhpo.flower.wrap(app)`.
+
+    With `module` other processes get it as `app` of that module, by importing it.
+    """
     for mod in getattr(app, "_mods", ()):
         if "secagg" in getattr(mod, "__name__", "").lower():
             raise InputError("Flower's SecAgg+ cannot carry the messages of a tuning run: leave the mod out")
-    outer = ClientApp()
+    outer = _WrappedApp()
+    outer.module = module
 
     def answer(message: Message, context: Context) -> Message:
         if wire.RECORD not in message.content:

@@ -10,9 +10,11 @@ from torch import nn
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.flower.transport import FlowerTransport
+from fedhpo.federations.remote.estimators import RemoteEstimatorFederation
 from fedhpo.federations.remote.federation import RemoteFederation
 from fedhpo.federations.remote.learners import RemoteLearnerFederation
 from fedhpo.federations.remote.models import Arrays
+from fedhpo.learners.learner import Algorithms, Learner
 
 
 class FlowerFederation(RemoteFederation):
@@ -35,3 +37,12 @@ class FlowerLearnerFederation(RemoteLearnerFederation):
 
     def __init__(self, grid: Grid, **settings: Any) -> None:
         super().__init__(FlowerTransport(grid), **settings)
+
+
+class FlowerEstimatorFederation(RemoteEstimatorFederation):
+    """Clients behind a Flower grid that fit estimators; the rest is that of `RemoteEstimatorFederation`."""
+
+    runtime: ClassVar[str] = RUNTIME
+
+    def __init__(self, grid: Grid, learner: Learner | Algorithms, **settings: Any) -> None:
+        super().__init__(FlowerTransport(grid), learner, **settings)

@@ -11,9 +11,11 @@ from torch import nn
 from fedhpo.core.errors import InputError
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.federations.nvflare.transport import RUNTIME, CollabTransport, Proxy
+from fedhpo.federations.remote.estimators import RemoteEstimatorFederation
 from fedhpo.federations.remote.federation import RemoteFederation
 from fedhpo.federations.remote.learners import RemoteLearnerFederation
 from fedhpo.federations.remote.models import Arrays
+from fedhpo.learners.learner import Algorithms, Learner
 
 
 class NVFlareFederation(RemoteFederation):
@@ -39,6 +41,16 @@ class NVFlareLearnerFederation(RemoteLearnerFederation):
     def __init__(self, sites: Iterable[Proxy], **settings: Any) -> None:
         transport, settings = _ready(sites, settings)
         super().__init__(transport, **settings)
+
+
+class NVFlareEstimatorFederation(RemoteEstimatorFederation):
+    """The sites of an NVFlare job that fit estimators; the rest is that of `RemoteEstimatorFederation`."""
+
+    runtime: ClassVar[str] = RUNTIME
+
+    def __init__(self, sites: Iterable[Proxy], learner: Learner | Algorithms, **settings: Any) -> None:
+        transport, settings = _ready(sites, settings)
+        super().__init__(transport, learner, **settings)
 
 
 def _ready(sites: Iterable[Proxy], settings: dict[str, Any]) -> tuple[CollabTransport, dict[str, Any]]:

@@ -29,8 +29,8 @@ SPLITS = get_args(SplitName)
 #: A partition id is a client's number: no larger than a federation can be.
 MOST_CLIENTS = 1 << 20
 #: What a client's training understands: `fedhpo.engine.hyperparameters.Local`, those of
-#: `fedhpo.learners.boosted`, whatever it likes, or what its Flower app reads.
-SGD, TREES, OWN, APP, PLAIN = TRAININGS = "sgd", "trees", "own", "app", "plain app"
+#: `fedhpo.learners.boosted`, of another learner, whatever it likes, or what its Flower app reads.
+SGD, TREES, OWN, APP, PLAIN, LEARNER = TRAININGS = "sgd", "trees", "own", "app", "plain app", "learner"
 #: What clients are known by.
 PARTITION, NAME, NODE, EITHER = "partition", "name", "node", "partition or name"
 

@@ -25,6 +25,7 @@ from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.bagging import BAGGING, JOINED, NotTrees, Tree, Trips, check_trips, read_trees
 from fedhpo.learners.boosted import BoostedTrees
+from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import XGBOOST
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
@@ -41,7 +42,9 @@ class _Trial:
 
 
 @dataclass(frozen=True)
-class _Reply:
+class Reply:
+    """What came of a client in a training; `trees` of boosted ones."""
+
     status: Status
     reason: str = ""
     train_size: int = 0
@@ -56,25 +59,25 @@ class _Round:
 
     work: Work
     trips: Trips
-    replies: dict[int, _Reply] = field(default_factory=dict)
-    all: dict[int, list[_Reply]] = field(default_factory=dict)
+    replies: dict[int, Reply] = field(default_factory=dict)
+    all: dict[int, list[Reply]] = field(default_factory=dict)
     bytes_down: int = 0
 
     @property
     def complete(self) -> bool:
         return self.trips.over
 
-    def reply(self, place: int) -> _Reply:
+    def reply(self, place: int) -> Reply:
         """What is told of a member: that it failed in some trip, else what it sent in all of them."""
         own = self.all.get(place, [])
         failed = next((one for one in own if one.status != Status.OK), None)
         if failed is not None or not own:
-            return failed or _Reply(Status.MISSING, "the training ended before its turn")
+            return failed or Reply(Status.MISSING, "the training ended before its turn")
         return replace(own[-1], bytes=sum(one.bytes for one in own))
 
 
 class RemoteLearnerFederation(RemoteClients):
-    """Clients that are asked by messages and boost trees; see `fedhpo.learners.bagging` for how they are joined.
+    """Clients that are asked by messages and boost trees; how these are joined: `fedhpo.learners.bagging`.
 
     Parameters
     ----------
@@ -92,6 +95,8 @@ class RemoteLearnerFederation(RemoteClients):
 
     #: What brings the messages, by name.
     runtime: ClassVar[str]
+    #: What clients must train, as they say when they come, and how an error names it.
+    _kind, _does = TREES, "boosts no trees"
 
     def __init__(
         self,
@@ -109,8 +114,8 @@ class RemoteLearnerFederation(RemoteClients):
         self._scored_by = scoring
         super().__init__(transport, **settings)
         for number, hello in self._clients.hellos.items():
-            if hello.training != TREES:
-                raise InputError(f"client {number} boosts no trees: is the study the same on all machines?")
+            if hello.training != self._kind:
+                raise InputError(f"client {number} {self._does}: is the study the same on all machines?")
         shape = self._clients.common("shape")
         if shape is None:
             raise InputError("no client says how many features its rows have")
@@ -155,24 +160,29 @@ class RemoteLearnerFederation(RemoteClients):
 
     def submit(self, work: Work) -> None:
         trial = self._trials[work.trial]
+        self._accept(work, trial.model, XGBOOST, trained=bool(trial.raw))
+        assert isinstance(work.client, Mapping)
+        rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
+        places = list(range(len(work.cohort)))
+        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes)
+        self._trials.rounds[work.trial] = _Round(work, trips)
+        self._travel(self._trials.rounds[work.trial])
+
+    def _accept(
+        self, work: Work, model: Mapping[str, Any], learner: Learner | Algorithms, trained: bool
+    ) -> None:
+        """Refuse what cannot be trained; else see who is there."""
         self._trials.idle(work.trial)
         self.check_products(work)
         if not isinstance(work.client, Mapping):
             raise InputError("learners train with one client config for the whole cohort")
-        if trial.raw:
+        if trained:
             raise InputError("a learner is trained whole in one round: rounds must be 1")
         for name in work.server:
             raise InputError(f"server hyperparameter {name!r}: learners have none")
         self._can_train(work.cohort)
-        XGBOOST.check([*work.client, *trial.model])
+        learner.check([*work.client, *model])
         self._nodes.look()
-        rounds, places = (
-            BoostedTrees(**{**work.client, **trial.model}).max_iter,
-            list(range(len(work.cohort))),
-        )
-        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes)
-        self._trials.rounds[work.trial] = _Round(work, trips)
-        self._travel(self._trials.rounds[work.trial])
 
     def _travel(self, one: _Round) -> None:
         """Begin the next trip of a round."""
@@ -206,7 +216,7 @@ class RemoteLearnerFederation(RemoteClients):
             task = replace(task, round=one.trips.done, model={}, config=here)
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
-        def read(reply: Any, message: Incoming) -> _Reply:
+        def read(reply: Any, message: Incoming) -> Reply:
             most = self._post.message_bytes
             rows, held, raw = read_boosted(reply, message, work.trial, self._most_rows, most)
             rows, held = min(rows, limits[0]), min(held, limits[1])
@@ -214,10 +224,10 @@ class RemoteLearnerFederation(RemoteClients):
                 trees = read_trees(raw, self._features, self._classes, rounds)
             except NotTrees as why:
                 raise Rejected(str(why)) from None
-            return _Reply(Status.OK, "", rows, held, len(raw), trees)
+            return Reply(Status.OK, "", rows, held, len(raw), trees)
 
         def done(status: Status, why: str, value: Any) -> None:
-            one.replies[place] = value if status == Status.OK else _Reply(status, why)
+            one.replies[place] = value if status == Status.OK else Reply(status, why)
 
         return Item(client, messages.TRAIN, task.to_dict(), model, read, done)
 
@@ -241,28 +251,13 @@ class RemoteLearnerFederation(RemoteClients):
             assert isinstance(work.client, Mapping)
             trained = replace(self._trials[work.trial], client=dict(work.client), raw=one.trips.model)
             self._trials[work.trial] = trained
-        nan = np.full(len(replies), np.nan)
-        return RoundReport(
-            work.trial,
-            1 if applied else 0,
+        return report_of(
+            work,
+            replies,
             applied,
-            np.array(work.cohort, np.int64),
-            np.array([reply.status for reply in replies], np.int8),
-            np.array([reply.train_size for reply in replies], np.int64),
-            np.array([reply.validation_size for reply in replies], np.int64),
-            nan,
-            nan.copy(),
-            nan.copy(),
-            nan.copy(),
-            {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
-            Cost(
-                # A failure does not count as a round: the budget often has only one; it may be tried again.
-                rounds=1 if applied else 0,
-                client_rounds=sum(map(len, one.all.values())),
-                bytes_down=one.bytes_down,
-                bytes_up=sum(reply.bytes for reply in replies),
-                samples=sum(reply.train_size for own in one.all.values() for reply in own),
-            ),
+            client_rounds=sum(map(len, one.all.values())),
+            bytes_down=one.bytes_down,
+            samples=sum(reply.train_size for own in one.all.values() for reply in own),
         )
 
     # What the tasks of `RemoteClients` are about
@@ -308,3 +303,38 @@ class RemoteLearnerFederation(RemoteClients):
 
     def close(self) -> None:
         self._trials.clear()
+
+
+def report_of(
+    work: Work,
+    replies: Sequence[Reply],
+    applied: bool,
+    *,
+    client_rounds: int,
+    samples: int,
+    bytes_down: int = 0,
+) -> RoundReport:
+    """The report of a training: in one round, however often something was exchanged."""
+    nan = np.full(len(replies), np.nan)
+    return RoundReport(
+        work.trial,
+        1 if applied else 0,
+        applied,
+        np.array(work.cohort, np.int64),
+        np.array([reply.status for reply in replies], np.int8),
+        np.array([reply.train_size for reply in replies], np.int64),
+        np.array([reply.validation_size for reply in replies], np.int64),
+        nan,
+        nan.copy(),
+        nan.copy(),
+        nan.copy(),
+        {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
+        Cost(
+            # A failure does not count as a round: the budget often has only one; it may be tried again.
+            rounds=1 if applied else 0,
+            client_rounds=client_rounds,
+            bytes_down=bytes_down,
+            bytes_up=sum(reply.bytes for reply in replies),
+            samples=samples,
+        ),
+    )

@@ -66,6 +66,13 @@ def read_boosted(
     )
 
 
+def read_fitted(reply: Any, trial: int, most_rows: int) -> tuple[int, int, Any]:
+    """Training rows, validation rows, and the name of the record of weights, if there is one."""
+    found = facts_of(reply, trial)
+    sizes = (_size(found, "train_size", 1, most_rows), _size(found, "validation_size", 0, most_rows))
+    return *sizes, found.get("arrays")
+
+
 def read_scored(reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = ()) -> Scored:
     """The result of an evaluation, with the further metrics that were asked for."""
     found = facts_of(reply, trial)

@@ -21,6 +21,9 @@ from fedhpo.federations.strategies.state import StrategyState, set_state, state_
 NamedArrays = Mapping[str, NDArray[Any]]
 #: Under this name clients tell how many rows they trained on.
 EXAMPLES = "num-examples"
+#: By these a strategy says how many nodes it asks.
+_FRACTIONS = ("fraction_train", "fraction_evaluate")
+_LEAST = ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes")
 
 
 class StrategyFailed(Exception):
@@ -129,9 +132,12 @@ def ask_everybody(strategy: Strategy) -> None:
     """Let it take the cohort as it is: who takes part was chosen before."""
     one: Any = strategy
     while one is not None:
-        for name, value in (("fraction_train", 1.0), ("min_train_nodes", 1), ("min_available_nodes", 1)):
+        for name in _FRACTIONS:
             if hasattr(one, name):
-                setattr(one, name, value)
+                setattr(one, name, 1.0)
+        for name in _LEAST:
+            if hasattr(one, name):
+                setattr(one, name, 1)
         one = getattr(one, "strategy", None)
 
 
