@@ -128,14 +128,10 @@ class Sums:
     """The sums that a task's changes are added to, in the order of its jobs."""
 
     def __init__(self, shares: Shares, out: NDArray[np.float32]) -> None:
-        self._shares, self._out = shares, out
-        out[:] = 0.0
+        self._shares, self._out = shares, torch.from_numpy(out).zero_()
 
     def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
-        """A job's result, after its change was added; changes that cannot be used are left out.
-
-        The change is multiplied in place, and of no use afterwards.
-        """
+        """A job's result, after its change was added; changes that cannot be used are left out."""
         if result.failure:
             return result
         problem = flat.check_update(change, self._out.shape[1])
@@ -143,10 +139,10 @@ class Sums:
             return JobResult(failure=problem, train_size=result.train_size)
         clip = self._shares.clip
         scale = 1.0 if clip is None else clip_scale(change, clip)
-        row = self._out[self._shares.rows[job]]
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
-            change *= np.float32(scale * self._shares.weights[job])
-            row += change
+        # What comes of it is looked at in the end.
+        self._out[self._shares.rows[job]].add_(
+            torch.from_numpy(change), alpha=scale * self._shares.weights[job]
+        )
         return result
 
 
