@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedhpo.engine.chain import chain_of, loss_gradient
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import dropout_layers, set_dropout, set_rates, train
+from fedhpo.engine.local import dropout_layers, set_dropout, set_rates, shuffled, train
 from fedhpo.engine.loss import LossFunction
 
 _aten = torch.ops.aten
@@ -207,7 +207,7 @@ class ByHand:
         begin = part.storage_offset() - self._weights.storage_offset()
         return self._velocity[begin : begin + part.numel()].view(part.shape)
 
-    def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator) -> None:
+    def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator | None) -> None:
         """Train the module in place, as `fedhpo.engine.local.train` does."""
         set_rates(self._dropouts, h.dropout)
         anchor = self._weights.clone() if h.prox else None
@@ -217,8 +217,7 @@ class ByHand:
             layer.aim(at_velocity=h.momentum > 0)
         scale = 1.0
         for _ in range(h.epochs):
-            order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
-            xs, ys = x.index_select(0, order), y.index_select(0, order)
+            xs, ys = shuffled(x, y, rng)
             for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
                 if h.momentum:
                     scale = self._momentum_step(batch, targets, h, anchor, scale * h.momentum)

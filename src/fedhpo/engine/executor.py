@@ -132,8 +132,6 @@ class Sums:
 
     def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
         """A job's result, after its change was added; changes that cannot be used are left out."""
-        if result.failure:
-            return result
         problem = flat.check_update(change, self._out.shape[1])
         if problem is not None:
             return JobResult(failure=problem, train_size=result.train_size)
@@ -208,10 +206,13 @@ class Executor:
         ]
 
     def _train_summed(self, task: TrainTask, starts: Sequence[Vector], sums: Sums) -> list[JobResult]:
-        change = np.empty_like(starts[0])
+        room = np.empty_like(starts[0])
+        model = self.model(task.shape).model
         results: list[JobResult] = []
         for i, job in enumerate(task.jobs):
-            results.append(sums.added(i, change, self._train_one(task, job, starts[job.start], change)))
+            start = starts[job.start]
+            result = self._train_one(task, job, start, None)
+            results.append(result if result.failure else sums.added(i, model.change(start, room), result))
         return results
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
@@ -271,17 +272,21 @@ class Executor:
                 raise InputError("the client has no training data")
             model.load(start)
             take("before")
-            x, y = self.view.gather(rows)
             if self._is_random(task.shape, job):
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
+                # One epoch's rows are gathered in its order; for more they are gathered once.
+                once = h.epochs == 1
+                x, y = self.view.gather(rows[rng.permutation(len(rows))] if once else rows)
+                order = None if once else rng
                 if built.by_hand is not None:
-                    built.by_hand.train(x, y, h, rng)
+                    built.by_hand.train(x, y, h, order)
                 else:
-                    train(model, x, y, h, rng, self.setup.loss, built.channels_last)
+                    train(model, x, y, h, order, self.setup.loss, built.channels_last)
                 samples, scale = h.epochs * len(rows), h.update_scale
             else:
+                x, y = self.view.gather(rows)
                 model.module.train()
                 model.module.zero_grad(set_to_none=True)  # of the client before this one
                 self.setup.train(
