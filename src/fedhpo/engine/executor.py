@@ -121,7 +121,25 @@ class ScoreTask:
     split: str
 
 
-Task = TrainTask | ScoreTask
+@dataclass(frozen=True)
+class AddTask:
+    """Add up what other tasks left, in the order in which it is given."""
+
+
+Task = TrainTask | ScoreTask | AddTask
+
+#: Numbers that are added up at a time: those of a few vectors stay in the cache.
+_BLOCK = 1 << 14
+
+
+def add_up(parts: Sequence[Vector], total: Vector) -> None:
+    """Write the sum of `parts`, taken from first to last, into `total`."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+        for begin in range(0, len(total), _BLOCK):
+            block = total[begin : begin + _BLOCK]
+            block[:] = parts[0][begin : begin + _BLOCK]
+            for part in parts[1:]:
+                block += part[begin : begin + _BLOCK]
 
 
 class Sums:
@@ -180,6 +198,8 @@ class Executor:
 
     def is_random(self, task: Task) -> bool:
         """Whether the task may draw from torch's global generator, which threads share."""
+        if isinstance(task, AddTask):
+            return False
         if isinstance(task, ScoreTask):
             return self.model(task.shape).draws
         return any(self._is_random(task.shape, job) for job in task.jobs)
@@ -192,6 +212,9 @@ class Executor:
 
     def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
         """Do a task, given start weights and room for the results."""
+        if isinstance(task, AddTask):
+            assert out is not None
+            return add_up(starts, out[0])
         if isinstance(task, ScoreTask):
             return self._score(task, starts[0])
         if task.stacked:
