@@ -21,16 +21,14 @@ import numpy as np
 
 import fedhpo as fh
 
-SPACE = fh.Space(
-    client={
-        "lr": fh.Float(1e-3, 1.0, log=True, default=0.1),
-        "momentum": fh.Float(0.0, 0.9, default=0.0),
-        "weight_decay": fh.Float(1e-5, 1e-2, log=True, default=1e-4),
-        "batch_size": fh.Choice([8, 16, 32], default=16),
-    }
-)
+CLIENT = {
+    "lr": fh.Float(1e-3, 1.0, log=True, default=0.1),
+    "momentum": fh.Float(0.0, 0.9, default=0.0),
+    "weight_decay": fh.Float(1e-5, 1e-2, log=True, default=1e-4),
+    "batch_size": fh.Choice([8, 16, 32], default=16),
+}
 #: By study: the data set and its options, the model's hidden layer, rounds of a trial.
-STUDIES = {"digits": ("digits", {"clients": 50}, 64, 15), "femnist": ("femnist", {}, 128, 15)}
+STUDIES = {"digits": ("digits", {"clients": 50}, 64, 15), "femnist": ("femnist", {}, 128, 10)}
 TRIALS, COHORT = 6, 10
 LIMIT = 0.003
 
@@ -47,7 +45,7 @@ def by_autograd() -> Iterator[None]:
 def accuracy(data: fh.FederatedData, hidden: int, rounds: int, seed: int, hand: bool) -> float:
     """The winner's accuracy on the test rows."""
     with fh.simulate("mlp", data, workers=0, stacking=False) as federation:
-        space = fh.Space(client=SPACE.client, model={"hidden": hidden})
+        space = fh.Space(client=CLIENT, model={"hidden": hidden})
         settings = {"rounds": rounds, "total": rounds * TRIALS, "cohort": COHORT, "seed": seed}
         result = fh.tune(federation, space, "random", **settings)
         if federation.describe()["by_hand"] != hand:

@@ -10,7 +10,7 @@ import contextlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedhpo.core.streams import torch_generator
 from fedhpo.core.vectors import Vector
+from fedhpo.data.lazy import source_of
 from fedhpo.engine.device import generator_kept
 from fedhpo.engine.executor import Executor, Setup, Shares, Task, TrainTask
 from fedhpo.engine.worker import Packed, prepare
@@ -206,7 +207,9 @@ class ProcessPool(Pool):
 
     def __init__(self, setup: Setup, workers: int) -> None:
         self.workers = workers
-        own = pickled((setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
+        source = source_of(setup.data)
+        bare = None if source is None else replace(source, sizes=source.sizes[:0])  # sizes are shared
+        own = pickled((bare, setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
         data, self._file = share_data(setup.data)
         self._regions = regions = _Regions()
         # The processes must not refer to this pool, so that they end when nobody refers to it any more.

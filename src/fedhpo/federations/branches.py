@@ -59,9 +59,10 @@ class Branches:
         """Add up the outputs of these orders, which are still to be submitted."""
         parts: Sequence[Order | Branch] = orders
         while len(parts) > 1 or isinstance(parts[0], Order):
-            parts = [Branch(parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
-            for branch in parts:
+            grown = [Branch(parts[i : i + TOGETHER]) for i in range(0, len(parts), TOGETHER)]
+            for branch in grown:
                 self._hold(branch)
+            parts = grown
 
     def _hold(self, branch: Branch) -> None:
         for part in branch.parts:
