@@ -204,11 +204,12 @@ if __name__ == "__main__":
     for number in range(CLIENTS):
         data = np.load(HERE / f"{number}.npz")
         clients.append({name: (data[f"{name}_x"], data[f"{name}_y"]) for name in names})
-    space = fh.Space(
+    first, *others = configs(trials)
+    space = fh.Space(  # trial 0 has the defaults
         client={
-            "lr": fh.Float(0.01, 1.0, log=True),
-            "momentum": fh.Float(0.0, 0.9),
-            "batch_size": fh.Choice([8, 16, 32]),
+            "lr": fh.Float(0.01, 1.0, log=True, default=first["lr"]),
+            "momentum": fh.Float(0.0, 0.9, default=first["momentum"]),
+            "batch_size": fh.Choice([8, 16, 32], default=first["batch_size"]),
         }
     )
     with fh.simulate(net, fh.from_clients(clients, classes=10)) as federation:
@@ -216,7 +217,7 @@ if __name__ == "__main__":
         federation.round([fh.Work(10**6, range(CLIENTS), {"lr": 0.1})])
         federation.stop(10**6)
         begun = time.time()
-        chosen = [{"client": config} for config in configs(trials)]
+        chosen = [{"client": config} for config in others]
         settings = {"rounds": rounds, "total": trials * rounds, "cohort": COHORT}
         result = fh.tune(federation, space, "random", enqueue=chosen, **settings)
         bare = time.time() - begun
