@@ -42,34 +42,39 @@ def by_autograd() -> Iterator[None]:
         yield
 
 
-def accuracy(data: fh.FederatedData, hidden: int, rounds: int, seed: int, hand: bool) -> float:
-    """The winner's accuracy on the test rows."""
+def tested(data: fh.FederatedData, hidden: int, rounds: int, seed: int, hand: bool) -> tuple[float, float]:
+    """The winner's accuracy and loss on the test rows."""
     with fh.simulate("mlp", data, workers=0, stacking=False) as federation:
         space = fh.Space(client=CLIENT, model={"hidden": hidden})
         settings = {"rounds": rounds, "total": rounds * TRIALS, "cohort": COHORT, "seed": seed}
         result = fh.tune(federation, space, "random", **settings)
         if federation.describe()["by_hand"] != hand:
             raise SystemExit("the model was not trained the way that is measured")
-    return float(result.facts["best"]["test"]["accuracy"])
+    test = result.facts["best"]["test"]
+    return float(test["accuracy"]), float(test["loss"])
 
 
 def pair(study: str, data: fh.FederatedData, seed: int) -> dict[str, object]:
     _, _, hidden, rounds = STUDIES[study]
-    ours = accuracy(data, hidden, rounds, seed, hand=True)
+    ours, our_loss = tested(data, hidden, rounds, seed, hand=True)
     with by_autograd():
-        theirs = accuracy(data, hidden, rounds, seed, hand=False)
-    return {"study": study, "seed": seed, "by_hand": ours, "autograd": theirs}
+        theirs, their_loss = tested(data, hidden, rounds, seed, hand=False)
+    losses = {"by_hand_loss": our_loss, "autograd_loss": their_loss}
+    return {"study": study, "seed": seed, "by_hand": ours, "autograd": theirs, **losses}
 
 
 def verdict(pairs: list[dict[str, float]]) -> str:
     differences = np.array([one["by_hand"] - one["autograd"] for one in pairs])
     mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(len(differences))
     fine = abs(mean) <= 2 * error + 1e-12 and abs(mean) < LIMIT
+    # Equal accuracies are no surprise; equal losses would be: then nothing was compared.
+    losses = np.array([abs(one["by_hand_loss"] - one["autograd_loss"]) for one in pairs])
     means = [100 * np.mean([one[name] for one in pairs]) for name in ("by_hand", "autograd")]
     return (
         f"{len(pairs)} pairs: by hand {means[0]:.2f}%, autograd {means[1]:.2f}%, difference "
         f"{100 * mean:+.3f} points, standard error {100 * error:.3f}, equal in "
-        f"{int((differences == 0).sum())} of them: {'within' if fine else 'NOT within'} the limits"
+        f"{int((differences == 0).sum())} of them; losses differ in {int((losses > 0).sum())}, by up to "
+        f"{losses.max():.1e}: {'within' if fine else 'NOT within'} the limits"
     )
 
 
