@@ -247,12 +247,18 @@ test 2000000 rows of 1000000; x (3,) float32; classification, 4 classes>
         whole_number("classes", classes)
     elif classes is not None:
         raise InputError(f"classes is {classes}, but y is {y.dtype}, which is regression")
-    scaling = [None if one is None else np.asarray(one, np.float32) for one in (mean, std)]
-    limit = int(cache_mb * 1e6)
-    whole = rows.astype(np.int64)
-    dtypes = (x.dtype, y.dtype)
     source = Source(
-        load, whole, x.shape[1:], dtypes, classes, (validation, test), seed, limit, *scaling, name
+        load,
+        rows.astype(np.int64),
+        x.shape[1:],
+        (x.dtype, y.dtype),
+        classes,
+        (validation, test),
+        seed,
+        int(cache_mb * 1e6),
+        None if mean is None else np.asarray(mean, np.float32),
+        None if std is None else np.asarray(std, np.float32),
+        name,
     )
     data = source.data()
     _ = data.x[:1]  # the first client is checked like all others

@@ -265,9 +265,9 @@ class ByHand:
         self._learning[0].learn(gradient, keep, step)
 
 
-def _hot_gradient(output: Tensor, hot: Tensor) -> Tensor:
+def _hot_gradient(output: Tensor, target: Tensor) -> Tensor:
     """The gradient of the sum of cross-entropies in the output, for labels as rows of zeros and a one."""
-    return torch.softmax(output, -1).sub_(hot)
+    return torch.softmax(output, -1).sub_(target)
 
 
 def _data(parameter: nn.Parameter | None) -> Tensor | None:
