@@ -27,6 +27,7 @@ _HOME = {
     "from_arrays": "fedhpo.data",
     "from_csv": "fedhpo.data",
     "from_frames": "fedhpo.data",
+    "from_loader": "fedhpo.data",
     "load": "fedhpo.data",
     "Work": "fedhpo.protocol.federation",
     "FineTune": "fedhpo.protocol.fine_tune",
@@ -75,7 +76,7 @@ _HOME = {
 
 if TYPE_CHECKING:
     from fedhpo.core.errors import FedhpoError, InputError
-    from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, load
+    from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, from_loader, load
     from fedhpo.federations.fleet import Fleet
     from fedhpo.federations.learners import LearnerFederation
     from fedhpo.federations.simulate import simulate
@@ -173,6 +174,7 @@ __all__ = [
     "from_clients",
     "from_csv",
     "from_frames",
+    "from_loader",
     "load",
     "load_run",
     "load_table",

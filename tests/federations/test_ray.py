@@ -1,6 +1,7 @@
 """The simulator on a Ray cluster: two nodes on this machine, one of them killed."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -74,9 +75,13 @@ def train(federation, while_training=lambda number: None):
     return np.stack([federation.state(trial).arrays["weights"] for trial in (0, 1)])
 
 
-def test_a_node_killed_in_the_middle_of_a_round_changes_nothing(cluster):
+@pytest.mark.parametrize("large", [10**9, 1], ids=["added up here", "added up by workers"])
+def test_a_node_killed_in_the_middle_of_a_round_changes_nothing(cluster, large, monkeypatch):
+    monkeypatch.setattr("fedhpo.federations.simulated.LARGE", large)
     with simulate("mlp", small_data(), workers=0, stacking=False) as here:
         expected = train(here)
+    while sum(node["Alive"] for node in ray.nodes()) > 1:  # until the node killed before is known to be dead
+        time.sleep(0.1)
     second = cluster.add_node(**NODE)
     with simulate("mlp", small_data(), ray="auto", stacking=False) as there:
 

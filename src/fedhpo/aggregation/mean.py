@@ -13,12 +13,9 @@ class StreamedMean:
 
     >>> mean = StreamedMean()
     >>> mean.add(np.array([1.0, 0.0], np.float32), 3.0)
-    >>> mean.add(np.array([5.0, 4.0], np.float32), 1.0)
+    >>> mean.add_sum(np.array([5.0, 4.0], np.float32), 1.0)
     >>> mean.value().tolist()
     [2.0, 1.0]
-    >>> mean.add_sum(np.array([0.0, 4.0], np.float32), 4.0)
-    >>> mean.value().tolist()
-    [1.0, 1.0]
     """
 
     def __init__(self) -> None:
@@ -37,7 +34,9 @@ class StreamedMean:
         self._weight += weight
 
     def value(self) -> Vector:
-        """The mean of what was added."""
+        """The mean of what was added, once: the sum's own memory holds it."""
         if self._sum is None or not self._weight:
             raise InputError("no update to average, or only updates of weight zero")
-        return self._sum / np.float32(self._weight)
+        mean, self._sum = self._sum, None
+        mean /= np.float32(self._weight)
+        return mean

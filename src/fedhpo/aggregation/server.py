@@ -37,7 +37,8 @@ class FedAvg:
     def step(self, change: Vector, memory: Memory, round: int) -> tuple[Vector, Memory]:
         """The step to take, and the new memory; `round` counts the rounds already done."""
         direction, memory = self.direction(change, memory)
-        return np.float32(self.lr * self.lr_decay**round) * direction, memory
+        lr = np.float32(self.lr * self.lr_decay**round)
+        return (direction if lr == 1 else lr * direction), memory
 
     def direction(self, change: Vector, memory: Memory) -> tuple[Vector, Memory]:
         """The step before it is scaled by the learning rate."""

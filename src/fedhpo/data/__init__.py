@@ -5,6 +5,7 @@ from fedhpo.data.columns import from_csv, from_frames, without_missing
 from fedhpo.data.container import IGNORE, FederatedData, Split
 from fedhpo.data.distance import distances, wasserstein
 from fedhpo.data.encoding import Encoding
+from fedhpo.data.lazy import from_loader
 from fedhpo.data.load import DATASETS, Dataset, datasets, load
 from fedhpo.data.mixing import mix_validation
 from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, partition_from_dict
@@ -39,6 +40,7 @@ __all__ = [
     "from_clients",
     "from_csv",
     "from_frames",
+    "from_loader",
     "heterogeneity_index",
     "label_entropy",
     "load",

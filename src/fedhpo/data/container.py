@@ -159,6 +159,20 @@ class FederatedData:
         """The clients that have test rows."""
         return np.flatnonzero(self.test.sizes)
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether clients' rows are loaded when they are needed (`from_loader`)."""
+        return not isinstance(self.x, np.ndarray)
+
+    @property
+    def looked_at(self) -> Integers:
+        """The rows that checks look at: all that clients hold, or those of three lazily loaded clients."""
+        splits = self.train, self.validation, self.test
+        if not self.is_lazy:
+            return np.concatenate([split.indices for split in splits])
+        some = sorted({0, self.clients // 2, self.clients - 1})
+        return np.concatenate([split.rows(client) for client in some for split in splits])
+
     def client_name(self, client: int) -> str:
         """How messages call a client: its own name if it has one, else its number."""
         return repr(self.client_names[client]) if self.client_names else str(client)

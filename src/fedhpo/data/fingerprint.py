@@ -10,6 +10,7 @@ against somebody who constructs rows with equal hashes.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,9 +38,8 @@ def data_of(data: FederatedData) -> dict[str, Any]:
     >>> first["clients"], first == data_of(fh.load("digits", clients=5, seed=1))
     (5, False)
     """
-    rows = row_hashes(data.x, data.y)
     splits = [getattr(data, split) for split in SPLITS]
-    clients = [client_hashes(rows, split) for split in splits]
+    clients = _lazy_hashes(data) if data.is_lazy else _hashes(data, splits)
     whole = hashlib.blake2b(digest_size=16)
     for split, hashes in zip(splits, clients, strict=True):
         whole.update(np.ascontiguousarray(split.sizes, "<i8").tobytes() + hashes.tobytes())
@@ -62,6 +62,28 @@ def data_of(data: FederatedData) -> dict[str, Any]:
         "rows": pack((tags >> np.uint64(32)).astype(np.uint32)),
         "digest": whole.hexdigest(),
     }
+
+
+def _hashes(data: FederatedData, splits: Sequence[Split]) -> list[Words]:
+    """By split, a hash of each client's rows."""
+    rows = row_hashes(data.x, data.y)
+    return [client_hashes(rows, split) for split in splits]
+
+
+def _lazy_hashes(data: FederatedData) -> list[Words]:
+    """The same where clients are loaded lazily: of the few that checks look at, and of no other."""
+    rows = data.looked_at
+    hashes = row_hashes(data.x[rows], data.y[rows])
+    found: Words = np.zeros(data.clients, np.uint64)
+    owners = np.searchsorted(np.cumsum(_total_sizes(data)), rows, "right")
+    for client in np.unique(owners).tolist():
+        mine = hashes[owners == client]
+        found[client] = _mixed(np.array([(mine * _multipliers(len(mine))).sum()], np.uint64))[0]
+    return [found, np.zeros_like(found), np.zeros_like(found)]
+
+
+def _total_sizes(data: FederatedData) -> NDArray[np.int64]:
+    return data.train.sizes + data.validation.sizes + data.test.sizes
 
 
 def row_hashes(*arrays: NDArray[Any]) -> Words:

@@ -83,7 +83,9 @@ def majority_share(data: FederatedData, split: str = "validation") -> float | No
     >>> majority_share(from_clients([rows], validation=0, test=0), "train")
     0.75
     """
+    if data.task != "classification" or data.is_lazy:  # nobody knows before all clients are loaded
+        return None
     labels = data.y[getattr(data, split).indices]
-    if data.task != "classification" or not len(labels):
+    if not len(labels):
         return None
     return float(np.bincount(labels).max() / len(labels))

@@ -67,18 +67,22 @@ class InsideClients:
 
     def __call__(self, partition: Split, rng: np.random.Generator) -> tuple[Split, Split, Split]:
         rows = partition.shuffled(rng) if self.shuffle else partition
-        sizes = rows.sizes
-        spare = np.maximum(sizes - 1, 0)
-        validation = np.minimum(half_up(self.validation * sizes), spare)
-        test = np.minimum(half_up(self.test * sizes), spare - validation)
+        train, validation, _ = self.sizes(rows.sizes)
         places, owners = rows.places, rows.owners
-        scored = (sizes - validation - test)[owners]
-        tested = (sizes - test)[owners]
+        scored = train[owners]
+        tested = (train + validation)[owners]
         return (
             rows.where(places < scored),
             rows.where((scored <= places) & (places < tested)),
             rows.where(tested <= places),
         )
+
+    def sizes(self, sizes: Integers) -> tuple[Integers, Integers, Integers]:
+        """Of clients with so many rows, how many train, validate and test."""
+        spare = np.maximum(sizes - 1, 0)
+        validation = np.minimum(half_up(self.validation * sizes), spare)
+        test = np.minimum(half_up(self.test * sizes), spare - validation)
+        return sizes - validation - test, validation, test
 
 
 @dataclass(frozen=True)

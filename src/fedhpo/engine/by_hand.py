@@ -2,7 +2,8 @@
 
 No graph is built and no gradient is kept: what a batch says of a layer's weights goes straight into the
 momentum, or into the weights where there is none. All weights lie in one vector, so that the rest of a step
-is two calls. The result is that of `fedhpo.engine.local.train` but for rounding.
+is two calls. The velocity is kept divided by a power of the momentum, so that no step has to multiply it.
+The result is that of `fedhpo.engine.local.train` but for rounding.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from torch import Tensor, nn
 from fedhpo.engine.chain import chain_of, loss_gradient
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import dropout_layers, set_dropout, set_rates, train
+from fedhpo.engine.local import dropout_layers, set_dropout, set_rates, shuffled, train
 from fedhpo.engine.loss import LossFunction
 
 _aten = torch.ops.aten
 #: How far the weights may be from those of autograd after two steps, relative to how far they moved.
 _TOLERANCE = 1e-4
+#: The least power of the momentum that the velocity is kept divided by.
+_LEAST_SCALE = 1e-4
+#: Numbers that a client's labels may take as rows of zeros and a one: that saves calls in every step.
+_MOST_HOT = 1 << 22
 
 
 class _Layer:
@@ -38,7 +43,7 @@ class _Layer:
 
 
 class _Learning(_Layer):
-    """A layer with weights: `learn` puts their gradients where `aim` said.
+    """A layer with weights: `learn` puts their gradients into the velocity or the weights, as `aim` said.
 
     A tensor there becomes itself times `keep` plus its gradient times `step`.
     """
@@ -47,17 +52,11 @@ class _Learning(_Layer):
         self._own = own
         self._velocities = [None if part is None else velocity(part) for part in own]
 
-    def aim(self, keep: float, step: float, at_velocity: bool) -> None:
-        self._keep, self._step = keep, step
+    def aim(self, at_velocity: bool) -> None:
         self._into = self._velocities if at_velocity else self._own
 
-    def learn(self, gradient: Tensor) -> None:
+    def learn(self, gradient: Tensor, keep: float, step: float) -> None:
         raise NotImplementedError
-
-    def _add(self, place: int, gradient: Tensor) -> None:
-        into = self._into[place]
-        if into is not None:
-            into.mul_(self._keep).add_(gradient, alpha=self._step)
 
 
 class _Linear(_Learning):
@@ -75,15 +74,15 @@ class _Linear(_Learning):
     def backward(self, gradient: Tensor) -> Tensor:
         return torch.mm(gradient, self._weight)
 
-    def learn(self, gradient: Tensor) -> None:
+    def learn(self, gradient: Tensor, keep: float, step: float) -> None:
         weight, bias = self._into
         assert weight is not None
         transposed = gradient.t()
-        weight.addmm_(transposed, self._x, beta=self._keep, alpha=self._step)
+        weight.addmm_(transposed, self._x, beta=keep, alpha=step)
         if bias is not None:  # the sum over the batch, as a product: one call instead of three
             if self._ones.shape[0] != gradient.shape[0]:
                 self._ones = gradient.new_ones(gradient.shape[0])
-            bias.addmv_(transposed, self._ones, beta=self._keep, alpha=self._step)
+            bias.addmv_(transposed, self._ones, beta=keep, alpha=step)
 
 
 class _LayerNorm(_Learning):
@@ -102,11 +101,11 @@ class _LayerNorm(_Learning):
         found: Tensor = self._gradients(gradient, [True, False, False])[0]
         return found
 
-    def learn(self, gradient: Tensor) -> None:
+    def learn(self, gradient: Tensor, keep: float, step: float) -> None:
         found = self._gradients(gradient, [False, *(part is not None for part in self._own)])
-        for place, part in enumerate(found[1:]):
-            if part is not None:
-                self._add(place, part)
+        for into, part in zip(self._into, found[1:], strict=True):
+            if into is not None:
+                into.mul_(keep).add_(part, alpha=step)
 
     def _gradients(self, gradient: Tensor, wanted: list[bool]) -> Any:
         return _aten.native_layer_norm_backward(
@@ -120,7 +119,7 @@ class _ReLU(_Layer):
         return self._y
 
     def backward(self, gradient: Tensor) -> Tensor:
-        found: Tensor = _aten.threshold_backward(gradient, self._y, 0)
+        found: Tensor = _aten.threshold_backward.default(gradient, self._y, 0)
         return found
 
 
@@ -130,7 +129,7 @@ class _Tanh(_Layer):
         return self._y
 
     def backward(self, gradient: Tensor) -> Tensor:
-        found: Tensor = _aten.tanh_backward(gradient, self._y)
+        found: Tensor = _aten.tanh_backward.default(gradient, self._y)
         return found
 
 
@@ -181,6 +180,7 @@ class ByHand:
         self._layers = [made for layer in layers if (made := self._made(layer)) is not None]
         self._learning = [layer for layer in self._layers if isinstance(layer, _Learning)]
         self._dropouts = dropout_layers(model.module)
+        self._width = next(layer.out_features for layer in reversed(layers) if isinstance(layer, nn.Linear))
         first = self._layers.index(self._learning[0])
         #: From the last layer back to the first that learns, each as a layer that learns, or None.
         self._backwards = [
@@ -210,44 +210,64 @@ class ByHand:
         begin = part.storage_offset() - self._weights.storage_offset()
         return self._velocity[begin : begin + part.numel()].view(part.shape)
 
-    def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator) -> None:
+    def train(self, x: Tensor, y: Tensor, h: Local, rng: np.random.Generator | None) -> None:
         """Train the module in place, as `fedhpo.engine.local.train` does."""
         set_rates(self._dropouts, h.dropout)
         anchor = self._weights.clone() if h.prox else None
-        pull = h.weight_decay + h.prox
         if h.momentum:
             self._velocity.zero_()
         for layer in self._learning:
-            if h.momentum:
-                layer.aim(h.momentum, 1.0, at_velocity=True)
-            else:
-                layer.aim(1.0 - h.lr * pull, -h.lr, at_velocity=False)
+            layer.aim(at_velocity=h.momentum > 0)
+        if not y.is_floating_point() and len(y) * self._width <= _MOST_HOT:
+            y = x.new_zeros(len(y), self._width).scatter_(1, y.unsqueeze(1), 1.0)
+            self._gradient = _hot_gradient
+        else:
+            self._gradient = loss_gradient
+        scale = 1.0
         for _ in range(h.epochs):
-            order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
-            xs, ys = x.index_select(0, order), y.index_select(0, order)
+            xs, ys = shuffled(x, y, rng)
             for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
-                self._pass(batch, targets)
-                if not h.momentum:
-                    if anchor is not None:
-                        self._weights.add_(anchor, alpha=h.lr * h.prox)
-                    continue
-                if pull:
-                    self._velocity.add_(self._weights, alpha=pull)
-                if anchor is not None:
-                    self._velocity.add_(anchor, alpha=-h.prox)
-                self._weights.add_(self._velocity, alpha=-h.lr)
+                if h.momentum:
+                    scale = self._momentum_step(batch, targets, h, anchor, scale * h.momentum)
+                else:
+                    self._plain_step(batch, targets, h, anchor)
 
-    def _pass(self, x: Tensor, y: Tensor) -> None:
-        """Forward and backward."""
+    def _plain_step(self, x: Tensor, y: Tensor, h: Local, anchor: Tensor | None) -> None:
+        self._pass(x, y, 1.0 - h.lr * (h.weight_decay + h.prox), -h.lr)
+        if anchor is not None:
+            self._weights.add_(anchor, alpha=h.lr * h.prox)
+
+    def _momentum_step(self, x: Tensor, y: Tensor, h: Local, anchor: Tensor | None, scale: float) -> float:
+        """A step with a velocity of `scale` times what is kept; returns its scale in the end."""
+        if scale < _LEAST_SCALE:
+            self._velocity.mul_(scale)
+            scale = 1.0
+        self._pass(x, y, 1.0, 1.0 / scale)
+        pull = h.weight_decay + h.prox
+        if pull:
+            self._velocity.add_(self._weights, alpha=pull / scale)
+        if anchor is not None:
+            self._velocity.add_(anchor, alpha=-h.prox / scale)
+        self._weights.add_(self._velocity, alpha=-h.lr * scale)
+        return scale
+
+    def _pass(self, x: Tensor, y: Tensor, keep: float, step: float) -> None:
+        """Forward and backward; layers learn by `step` times the gradient of the mean loss."""
         for layer in self._layers:
             x = layer.forward(x)
-        gradient = loss_gradient(x, y, 1.0 / len(y))
+        gradient = self._gradient(x, y)  # of the sum: the mean's divisor goes into the step
+        step /= y.shape[0]
         for layer, learning in self._backwards:
             below = layer.backward(gradient)
             if learning is not None:  # after `backward`, which needs the weights as they were
-                learning.learn(gradient)
+                learning.learn(gradient, keep, step)
             gradient = below
-        self._learning[0].learn(gradient)
+        self._learning[0].learn(gradient, keep, step)
+
+
+def _hot_gradient(output: Tensor, target: Tensor) -> Tensor:
+    """The gradient of the sum of cross-entropies in the output, for labels as rows of zeros and a one."""
+    return torch.softmax(output, -1).sub_(target)
 
 
 def _data(parameter: nn.Parameter | None) -> Tensor | None:

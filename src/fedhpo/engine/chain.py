@@ -188,20 +188,17 @@ def _generators() -> tuple[Any, ...]:
     return random.getstate(), state[1].tobytes(), state[2]
 
 
-def loss_gradient(output: Tensor, target: Tensor, weight: Tensor | float) -> Tensor:
-    """The gradient of the samples' losses, each times its weight, in the model's output.
+def loss_gradient(output: Tensor, target: Tensor) -> Tensor:
+    """The gradient of the sum of the samples' losses in the model's output.
 
     These are cross-entropy for classes and the squared error for numbers, as in `fedhpo.engine.loss`.
 
-    >>> loss_gradient(torch.zeros(1, 2), torch.tensor([1]), 1.0)
+    >>> loss_gradient(torch.zeros(1, 2), torch.tensor([1]))
     tensor([[ 0.5000, -0.5000]])
     """
     if target.is_floating_point():
         error = output - target.view_as(output)
-        return error.mul_(2.0 / output.shape[-1]).mul_(weight)
+        return error.mul_(2.0 / output.shape[-1])
     found = torch.softmax(output, -1)
-    return found.scatter_add_(-1, target.unsqueeze(-1), _minus_one(target)).mul_(weight)
-
-
-def _minus_one(target: Tensor) -> Tensor:
-    return torch.full((1,), -1.0, device=target.device).expand(*target.shape, 1)
+    minus_one = found.new_full((1,), -1.0)
+    return found.scatter_add_(-1, target.unsqueeze(-1), minus_one.expand(*target.shape, 1))

@@ -1,7 +1,8 @@
 """Workers on the machines of a Ray cluster: a `Pool` whose tasks cross the network.
 
 Ray moves objects with its own pickling, between the user's own machines. Data and weights are put once into
-Ray's store, which copies each to a node at most once; the workers of a node share that copy.
+Ray's store, which copies each to a node at most once; the workers of a node share that copy. Outputs that
+other workers add up stay in the store of the node that made them, and never come here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import queue
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,9 +63,12 @@ class _Server:
         """Begin to work for a pool."""
         self._executor = Executor(setup)
 
-    def run(self, pieces: Sequence[_Piece], *vectors: Vector) -> list[_Found]:
-        """Do tasks: of each its value, its output, and why it failed."""
-        return [self._run(piece, [vectors[i] for i in piece.starts]) for piece in pieces]
+    def run(self, pieces: Sequence[_Piece], *vectors: Vector) -> Any:
+        """Do tasks: of each its value, its output, and why it failed; then the kept outputs."""
+        found = [self._run(piece, [vectors[i] for i in piece.starts]) for piece in pieces]
+        apart = [output for piece, (_, output, _) in zip(pieces, found, strict=True) if piece.kept]
+        here = [(v, None if piece.kept else o, f) for piece, (v, o, f) in zip(pieces, found, strict=True)]
+        return (here, *(None if output is None else output[0] for output in apart)) if apart else here
 
     def _run(self, piece: _Piece, starts: Sequence[Vector]) -> _Found:
         room = None if piece.output is None else np.zeros(piece.output, np.float32)
@@ -84,18 +89,15 @@ class _Piece:
     task: Task
     starts: list[int]
     output: tuple[int, int] | None
+    kept: bool
 
 
 @dataclass(eq=False)
 class _Worker:
     actor: Any
     starting: Any = None
-    sent: dict[Any, list[Order]] = field(default_factory=dict)
-
-    @property
-    def awaited(self) -> list[Any]:
-        """What it may send next: that it has started, then the results of its tasks."""
-        return list(self.sent) if self.starting is None else [self.starting]
+    #: By the reference of what will come, the orders that it does, and the references of kept outputs.
+    sent: dict[Any, tuple[list[Order], list[Any]]] = field(default_factory=dict)
 
 
 class _Idle:
@@ -150,48 +152,78 @@ class RayPool(Pool):
         self._orders: deque[Order] = deque()
         self._attempts: dict[Order, int] = {}
         self._ended: deque[Done] = deque()
+        #: Workers that may be sent something, by how much they hold: nobody is looked for.
+        self._room: list[deque[_Worker]] = [deque() for _ in range(HELD)]
+        #: What has come: Ray's own threads put it here, so that nobody waits on all references.
+        self._came: queue.SimpleQueue[tuple[_Worker, Any, Any]] = queue.SimpleQueue()
+        self._starting = self._lost_at_start = 0
         self._members = [self._serving(worker) for worker in _idle.take(self.workers)]
-        self._lost_at_start = 0
 
     def _serving(self, worker: _Worker) -> _Worker:
         worker.starting = worker.actor.serve.remote(self._setup)
+        self._starting += 1
+        self._await(worker, worker.starting)
         return worker
 
+    def _await(self, worker: _Worker, reference: Any) -> None:
+        came = self._came
+        reference.future().add_done_callback(lambda future: came.put((worker, reference, future)))
+
     def submit(self, order: Order) -> None:
-        self._orders.append(order)
+        if order.parts:
+            self._orders.appendleft(order)
+        else:
+            self._orders.append(order)
         self._dispatch()
 
     def next(self) -> Done:
         while not self._ended:
             self._dispatch()
-            waiting = {reference: member for member in self._members for reference in member.awaited}
-            nobody = all(member.starting is not None for member in self._members)
-            ready, _ = ray.wait(list(waiting), timeout=_PATIENCE if nobody else None)
-            if not ready:
+            nobody = self._starting == len(self._members)
+            try:
+                worker, reference, future = self._came.get(timeout=_PATIENCE if nobody else None)
+            except queue.Empty:
                 raise FedhpoError(
                     f"no worker found a place in the Ray cluster in {_PATIENCE:.0f} s: "
                     f"it has {ray.available_resources().get('CPU', 0):.0f} free cores"
-                )
-            self._receive(waiting[ready[0]], ready[0])
+                ) from None
+            if reference in worker.sent or reference is worker.starting:  # else it was lost, and replaced
+                self._receive(worker, reference, future)
         return self._ended.popleft()
 
     def _dispatch(self) -> None:
         """Give orders to workers that have room; small ones travel together."""
         while self._orders:
-            started = [member for member in self._members if member.starting is None]
-            free = [member for member in started if len(member.sent) < HELD]
-            if not free:
+            holding = next((held for held, some in enumerate(self._room) if some), None)
+            if holding is None:
                 return
-            member = min(free, key=lambda m: len(m.sent))
-            fair = len(self._orders) // (HELD * len(started))
-            orders = [self._orders.popleft() for _ in range(min(max(1, fair), _TOGETHER))]
-            vectors: dict[int, Any] = {}
+            worker = self._room[holding].popleft()
+            orders = self._together()
+            references: dict[Any, None] = {}  # each once, in their order
             pieces = []
             for order in orders:
-                vectors.update({id(vector): self._place(vector) for vector in order.starts})
-                numbers = list(vectors)
-                pieces.append(_Piece(order.task, [numbers.index(id(v)) for v in order.starts], order.output))
-            member.sent[member.actor.run.remote(pieces, *vectors.values())] = orders
+                own = [self._place(vector) for vector in order.starts]
+                own += [
+                    self._place(p.place) if isinstance(p.place, np.ndarray) else p.place for p in order.parts
+                ]
+                references.update(dict.fromkeys(own))
+                known = {reference: number for number, reference in enumerate(references)}
+                pieces.append(_Piece(order.task, [known[one] for one in own], order.output, order.kept))
+            kept = sum(order.kept for order in orders)
+            sent = worker.actor.run.options(num_returns=1 + kept).remote(pieces, *references)
+            first, *others = sent if kept else [sent]
+            worker.sent[first] = orders, others
+            self._await(worker, first)
+            if len(worker.sent) < HELD:
+                self._room[len(worker.sent)].append(worker)
+
+    def _together(self) -> list[Order]:
+        """Orders for one message. What adds up goes alone: if one of its parts is lost, it alone fails."""
+        fair = len(self._orders) // (HELD * max(1, len(self._members) - self._starting))
+        found = [self._orders.popleft()]
+        while not found[0].parts and len(found) < min(fair, _TOGETHER) and not self._orders[0].parts:
+            found.append(self._orders.popleft())
+        return found
 
     def _place(self, vector: Vector) -> Any:
         """The weights in Ray's store; jobs of one round share them."""
@@ -202,38 +234,55 @@ class RayPool(Pool):
         return reference
 
     def _unplace(self, order: Order) -> None:
-        for vector in order.starts:
+        for vector in order.vectors:
             _, reference, users = self._placed.pop(id(vector))
             if users > 1:
                 self._placed[id(vector)] = vector, reference, users - 1
 
-    def _receive(self, member: _Worker, reference: Any) -> None:
+    def _receive(self, worker: _Worker, reference: Any, future: Any) -> None:
         try:
-            found = ray.get(reference)
+            found = future.result()
         except ray.exceptions.RayActorError as error:
-            self._replace(member, error)
+            self._replace(worker, error)
             return
         except ray.exceptions.RayError as error:  # such as a result that was lost
-            if reference is member.starting:
+            if reference is worker.starting:
                 raise FedhpoError(f"workers cannot start in the Ray cluster: {error}") from error
             failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-            found = [(None, None, failure) for _ in member.sent[reference]]
-        if reference is member.starting:
-            member.starting, self._lost_at_start = None, 0
+            found = [(None, None, failure) for _ in worker.sent[reference][0]]
+        if reference is worker.starting:
+            worker.starting, self._lost_at_start = None, 0
+            self._starting -= 1
+            self._room[0].append(worker)
             return
-        for order, (value, output, failure) in zip(member.sent.pop(reference), found, strict=True):
+        self._lighten(worker)
+        orders, kept = worker.sent.pop(reference)
+        places = iter(kept)
+        for order, (value, output, failure) in zip(orders, found, strict=True):
             self._unplace(order)
             self._attempts.pop(order, None)
             # Ray's arrays are read-only, and lie in its store as long as they are used.
-            self._ended.append(Done(order, value, output, failure))
+            place = next(places, None) if order.kept else None if output is None else output[0]
+            self._ended.append(Done(order, value, output, failure, place=None if failure else place))
 
-    def _replace(self, member: _Worker, error: Exception) -> None:
+    def _lighten(self, worker: _Worker) -> None:
+        """Note that a worker will hold one message less."""
+        held = len(worker.sent)
+        if held < HELD:
+            self._room[held].remove(worker)
+        self._room[held - 1].append(worker)
+
+    def _replace(self, worker: _Worker, error: Exception) -> None:
         """A worker was lost: do again what it held; what it held for the second time has failed."""
-        self._lost_at_start += member.starting is not None
+        if worker.starting is not None:
+            self._starting -= 1
+            self._lost_at_start += 1
+        elif len(worker.sent) < HELD:
+            self._room[len(worker.sent)].remove(worker)
         if self._lost_at_start >= _STARTS:
             raise FedhpoError(f"workers cannot start in the Ray cluster: {error}") from error
-        self._members[self._members.index(member)] = self._serving(_idle.start())
-        for i, orders in enumerate(member.sent.values()):
+        self._members[self._members.index(worker)] = self._serving(_idle.start())
+        for i, (orders, _) in enumerate(worker.sent.values()):
             for order in orders:
                 self._unplace(order)
                 self._attempts[order] = self._attempts.get(order, 0) + (i == 0)
@@ -242,6 +291,8 @@ class RayPool(Pool):
                     self._ended.append(Done(order, failure=f"a worker was lost twice at this task: {error}"))
                 else:
                     self._orders.appendleft(order)
+        worker.sent.clear()
+        worker.starting = None
 
     def close(self) -> None:
         if ray.is_initialized():

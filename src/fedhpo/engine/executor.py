@@ -121,32 +121,44 @@ class ScoreTask:
     split: str
 
 
-Task = TrainTask | ScoreTask
+@dataclass(frozen=True)
+class AddTask:
+    """Add up what other tasks left, in the order in which it is given."""
+
+
+Task = TrainTask | ScoreTask | AddTask
+
+#: Numbers that are added up at a time: those of a few vectors stay in the cache.
+_BLOCK = 1 << 14
+
+
+def add_up(parts: Sequence[Vector], total: Vector) -> None:
+    """Write the sum of `parts`, taken from first to last, into `total`."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+        for begin in range(0, len(total), _BLOCK):
+            block = total[begin : begin + _BLOCK]
+            block[:] = parts[0][begin : begin + _BLOCK]
+            for part in parts[1:]:
+                block += part[begin : begin + _BLOCK]
 
 
 class Sums:
     """The sums that a task's changes are added to, in the order of its jobs."""
 
     def __init__(self, shares: Shares, out: NDArray[np.float32]) -> None:
-        self._shares, self._out = shares, out
-        out[:] = 0.0
+        self._shares, self._out = shares, torch.from_numpy(out).zero_()
 
     def added(self, job: int, change: Vector, result: JobResult) -> JobResult:
-        """A job's result, after its change was added; changes that cannot be used are left out.
-
-        The change is multiplied in place, and of no use afterwards.
-        """
-        if result.failure:
-            return result
+        """A job's result, after its change was added; changes that cannot be used are left out."""
         problem = flat.check_update(change, self._out.shape[1])
         if problem is not None:
             return JobResult(failure=problem, train_size=result.train_size)
         clip = self._shares.clip
         scale = 1.0 if clip is None else clip_scale(change, clip)
-        row = self._out[self._shares.rows[job]]
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
-            change *= np.float32(scale * self._shares.weights[job])
-            row += change
+        # What comes of it is looked at in the end.
+        self._out[self._shares.rows[job]].add_(
+            torch.from_numpy(change), alpha=scale * self._shares.weights[job]
+        )
         return result
 
 
@@ -186,6 +198,8 @@ class Executor:
 
     def is_random(self, task: Task) -> bool:
         """Whether the task may draw from torch's global generator, which threads share."""
+        if isinstance(task, AddTask):
+            return False
         if isinstance(task, ScoreTask):
             return self.model(task.shape).draws
         return any(self._is_random(task.shape, job) for job in task.jobs)
@@ -198,6 +212,9 @@ class Executor:
 
     def run(self, task: Task, starts: Sequence[Vector], out: NDArray[np.float32] | None) -> Any:
         """Do a task, given start weights and room for the results."""
+        if isinstance(task, AddTask):
+            assert out is not None
+            return add_up(starts, out[0])
         if isinstance(task, ScoreTask):
             return self._score(task, starts[0])
         if task.stacked:
@@ -212,10 +229,13 @@ class Executor:
         ]
 
     def _train_summed(self, task: TrainTask, starts: Sequence[Vector], sums: Sums) -> list[JobResult]:
-        change = np.empty_like(starts[0])
+        room = np.empty_like(starts[0])
+        model = self.model(task.shape).model
         results: list[JobResult] = []
         for i, job in enumerate(task.jobs):
-            results.append(sums.added(i, change, self._train_one(task, job, starts[job.start], change)))
+            start = starts[job.start]
+            result = self._train_one(task, job, start, None)
+            results.append(result if result.failure else sums.added(i, model.change(start, room), result))
         return results
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
@@ -275,17 +295,21 @@ class Executor:
                 raise InputError("the client has no training data")
             model.load(start)
             take("before")
-            x, y = self.view.gather(rows)
             if self._is_random(task.shape, job):
                 self._seed_torch(torch_seed)
             if self.setup.train is None:
                 h = self._local(job)
+                # One epoch's rows are gathered in its order; for more they are gathered once.
+                once = h.epochs == 1
+                x, y = self.view.gather(rows[rng.permutation(len(rows))] if once else rows)
+                order = None if once else rng
                 if built.by_hand is not None:
-                    built.by_hand.train(x, y, h, rng)
+                    built.by_hand.train(x, y, h, order)
                 else:
-                    train(model, x, y, h, rng, self.setup.loss, built.channels_last)
+                    train(model, x, y, h, order, self.setup.loss, built.channels_last)
                 samples, scale = h.epochs * len(rows), h.update_scale
             else:
+                x, y = self.view.gather(rows)
                 model.module.train()
                 model.module.zero_grad(set_to_none=True)  # of the client before this one
                 self.setup.train(

@@ -114,6 +114,17 @@ class FlatModel:
         for tensor, before, part in parts:
             torch.sub(tensor.to("cpu"), before, out=part)
 
+    def change(self, start: Vector, room: Vector) -> Vector:
+        """State minus `start`, in `room`, or in the module's own memory where that is one vector.
+
+        The module is of no use afterwards until it is loaded again.
+        """
+        if self._memory is not None and self._memory.device.type == "cpu":
+            own: Vector = self._memory.sub_(torch.from_numpy(start)).numpy()
+            return own
+        self.write_change(start, room)
+        return room
+
     def vector(self) -> Vector:
         """The module's state as a new vector."""
         vector = np.empty(self.size, np.float32)

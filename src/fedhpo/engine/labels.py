@@ -20,7 +20,7 @@ def check_labels(data: FederatedData, output: Any, loss: Any, metric: str) -> No
     if output.ndim != data.y.ndim + 1:
         return
     width = int(output.shape[-1])
-    owned = np.concatenate([data.train.indices, data.validation.indices, data.test.indices])
+    owned = data.looked_at
     labels = data.y[owned]
     counted = labels[labels != IGNORE] if data.y.ndim > 1 else labels
     low, high = int(counted.min(initial=0)), int(counted.max(initial=0))
@@ -37,7 +37,9 @@ def check_labels(data: FederatedData, output: Any, loss: Any, metric: str) -> No
     if low >= 0 and high < width:
         return
     bad = (labels >= width) | ((labels < 0) & (labels != IGNORE))
-    where = _holders(data, owned, np.asarray(bad.reshape(len(bad), -1).any(1)))
+    where = "some clients"
+    if not data.is_lazy:
+        where = _holders(data, owned, np.asarray(bad.reshape(len(bad), -1).any(1)))
     if least == 1 and high == width:
         instead = f"y - 1: labels count from 0, and the model's {width} outputs are for 0 to {width - 1}"
     elif low < 0:

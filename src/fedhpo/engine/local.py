@@ -26,24 +26,31 @@ def train(
     x: Tensor,
     y: Tensor,
     hyperparameters: Local,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     loss: LossFunction | None = None,
     channels_last: bool = False,
 ) -> None:
-    """Train the module in place."""
+    """Train the module in place; without a generator the rows are in random order already."""
     h = hyperparameters
     set_dropout(model.module, h.dropout)
     model.module.train()
     step = _Step(model.trainable, h)
     for _ in range(h.epochs):
         # One gather per epoch; batches are then views of it.
-        order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
-        xs, ys = x[order], y[order]
+        xs, ys = shuffled(x, y, rng)
         if channels_last:
             xs = xs.contiguous(memory_format=torch.channels_last)
         for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
             step.backward(mean_loss(model.module(batch), targets, loss))
             step.take()
+
+
+def shuffled(x: Tensor, y: Tensor, rng: np.random.Generator | None) -> tuple[Tensor, Tensor]:
+    """The rows in random order; as they are without a generator."""
+    if rng is None:
+        return x, y
+    order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
+    return x.index_select(0, order), y.index_select(0, order)
 
 
 class _Step:

@@ -10,7 +10,7 @@ import contextlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedhpo.core.streams import torch_generator
 from fedhpo.core.vectors import Vector
+from fedhpo.data.lazy import source_of
 from fedhpo.engine.device import generator_kept
 from fedhpo.engine.executor import Executor, Setup, Shares, Task, TrainTask
 from fedhpo.engine.worker import Packed, prepare
@@ -32,11 +33,22 @@ from fedhpo.workers.shared_data import share_data
 
 @dataclass(eq=False)
 class Order:
-    """A task on its way: the start weights it needs, and the shape of its output, if it has one."""
+    """A task on its way: the start weights it needs, and the shape of its output, if it has one.
+
+    `parts` are the ends of other orders whose outputs it adds up. A `kept` output may stay where it was made:
+    it becomes a part of another order, and is not read here.
+    """
 
     task: Task
     starts: Sequence[Vector]
     output: tuple[int, int] | None = None
+    parts: Sequence[Done] = ()
+    kept: bool = False
+
+    @property
+    def vectors(self) -> list[Vector]:
+        """What this process has to send along."""
+        return [*self.starts, *(part.place for part in self.parts if isinstance(part.place, np.ndarray))]
 
     @property
     def shares(self) -> Shares | None:
@@ -46,13 +58,17 @@ class Order:
 
 @dataclass
 class Done:
-    """A task's end: its value and output, or why it failed. `release` the output after use."""
+    """A task's end: its value and output, or why it failed. `release` the output after use.
+
+    `place` is where an output of one row lies, as its pool knows it: a vector, or a reference to one.
+    """
 
     order: Order
     value: Any = None
     output: NDArray[np.float32] | None = None
     failure: str = ""
     release: Callable[[], None] = lambda: None
+    place: Any = None
 
 
 class Pool(ABC):
@@ -68,7 +84,7 @@ class Pool(ABC):
 
     @abstractmethod
     def submit(self, order: Order) -> None:
-        """Take an order."""
+        """Take an order. What adds up others' outputs is done first: they wait in memory for it."""
 
     @abstractmethod
     def next(self) -> Done:
@@ -91,14 +107,15 @@ class LocalPool(Pool):
         self.kind, self.workers = self._workers.kind, self._workers.workers
 
     def submit(self, order: Order) -> None:
-        self._workers.submit(order)
+        self._workers.submit(order, first=bool(order.parts))
 
     def next(self) -> Done:
         ended = self._workers.next()
         assert ended is not None  # it waits as long as it takes
         if ended.failure:
             return Done(ended.job, failure=ended.failure)
-        return Done(ended.job, *ended.value)
+        value, output = ended.value
+        return Done(ended.job, value, output, place=None if output is None else output[0])
 
     def close(self) -> None:
         self._workers.close()
@@ -107,7 +124,7 @@ class LocalPool(Pool):
 def _do(executor: Executor, order: Order) -> tuple[Any, NDArray[np.float32] | None]:
     """An order's value and its output."""
     output = None if order.output is None else np.zeros(order.output, np.float32)
-    return executor.run(order.task, order.starts, output), output
+    return executor.run(order.task, order.vectors, output), output
 
 
 @contextlib.contextmanager
@@ -144,6 +161,10 @@ class _Regions:
     def place(self, order: Order) -> Packed:
         """The order as it is sent to a worker."""
         starts = [(self._start(vector), len(vector)) for vector in order.starts]
+        for part in order.parts:
+            here = isinstance(part.place, np.ndarray)
+            assert order.output is not None
+            starts.append((self._start(part.place) if here else part.place, order.output[1]))
         output = self.arena.allocate(order.output[0] * order.output[1]) if order.output else None
         self._outputs[order] = output
         return order.task, starts, output, order.output
@@ -167,7 +188,7 @@ class _Regions:
         """Take back all but the output, which is still to be read."""
         if order not in self._outputs:
             return None
-        for vector in order.starts:
+        for vector in order.vectors:
             _, region, users = self._starts.pop(id(vector))
             if users > 1:
                 self._starts[id(vector)] = vector, region, users - 1
@@ -186,7 +207,9 @@ class ProcessPool(Pool):
 
     def __init__(self, setup: Setup, workers: int) -> None:
         self.workers = workers
-        own = pickled((setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
+        source = source_of(setup.data)
+        bare = None if source is None else replace(source, sizes=source.sizes[:0])  # sizes are shared
+        own = pickled((bare, setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
         data, self._file = share_data(setup.data)
         self._regions = regions = _Regions()
         # The processes must not refer to this pool, so that they end when nobody refers to it any more.
@@ -203,7 +226,7 @@ class ProcessPool(Pool):
         return self._processes.pids
 
     def submit(self, order: Order) -> None:
-        self._processes.submit(order)
+        self._processes.submit(order, first=bool(order.parts))
 
     def next(self) -> Done:
         ended = self._processes.next()
@@ -213,7 +236,7 @@ class ProcessPool(Pool):
         if region is None or order.output is None:
             return Done(order, ended.value, failure=ended.failure)
         output = arena.vector(region, order.output[0] * order.output[1]).reshape(order.output)
-        return Done(order, ended.value, output, ended.failure, partial(arena.release, region))
+        return Done(order, ended.value, output, ended.failure, partial(arena.release, region), region)
 
     def close(self) -> None:
         self._processes.close()

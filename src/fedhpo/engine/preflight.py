@@ -165,7 +165,8 @@ class _Trial:
     def _refused(self, error: Exception, x: Tensor) -> PreflightError:
         """The forward pass raised."""
         data = self.setup.data
-        tokens = (int(data.x.min()), int(data.x.max())) if data.is_tokens and data.x.size <= _MOST else None
+        few = not data.is_lazy and data.x.size <= _MOST
+        tokens = (int(data.x.min()), int(data.x.max())) if data.is_tokens and few else None
         instead = forward_advice(error, x, tokens)
         what = "the model does not take a batch of the data" if instead else "the model's forward raises"
         shape = f"x has shape {tuple(x.shape)}, {str(x.dtype)[6:]}"
@@ -389,7 +390,7 @@ def _first(split: Split) -> int | None:
 
 def _extremes(data: FederatedData) -> NDArray[np.int64]:
     """The rows with the smallest and the largest label, and token."""
-    owned = np.concatenate([data.train.indices, data.validation.indices, data.test.indices])
+    owned = data.looked_at
     found = [owned[0]]
     for values in (data.y, data.x) if data.is_tokens else (data.y,):
         if len(owned) * int(np.prod(values.shape[1:])) > _MOST:

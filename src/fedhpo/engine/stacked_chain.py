@@ -29,7 +29,7 @@ class StackedChain:
         for layer, places in zip(self._layers, self._places, strict=True):
             inputs.append(x)
             x = _forward(layer, x, weights, places)
-        gradient = loss_gradient(x, y, weight.unsqueeze(-1))
+        gradient = loss_gradient(x, y).mul_(weight.unsqueeze(-1))
         found = torch.empty_like(weights)
         outputs = [*inputs[1:], x]
         for i in range(len(self._layers) - 1, self._first - 1, -1):

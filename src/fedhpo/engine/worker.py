@@ -23,8 +23,8 @@ def prepare(
     from fedhpo.engine.executor import Executor, Setup
 
     torch.set_num_threads(1)
-    factory, *others = own
-    executor = Executor(Setup(factory, open_data(*data), *others))
+    source, factory, *others = own
+    executor = Executor(Setup(factory, open_data(*data, source), *others))
     arena = Arena(file)
 
     def handle(packed: Packed) -> Any:

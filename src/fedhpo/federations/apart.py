@@ -43,4 +43,4 @@ class Apart:
             results.append(JobResult(failure=one.failure) if one.failure else one.value[0])
             if one.output is not None and not results[-1].failure:
                 sums[row] += one.output[0]
-        return Done(self._order, results, sums)
+        return Done(self._order, results, sums, place=sums[0])

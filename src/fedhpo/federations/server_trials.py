@@ -285,8 +285,9 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             memory = {**memory, **one.gathering.aggregate.memory}
             # Nothing is put together where all is trained: at tens of millions of numbers a copy counts.
             whole = step if trainable == len(change) else np.concatenate([step, change[trainable:]])
-            weights = trial.weights + whole
-        measured = one.gathering.products
+            measured = one.gathering.products
+            kept = [*memory.values(), *([] if measured is None else [change])]
+            weights = _moved(trial.weights, whole, kept)
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]
         after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
@@ -319,6 +320,12 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             products, previous = measured.of_round(change), change[: shape.trainable]
         after = replace(trial, weights=weights, round=trial.round + 1, previous=previous, strategy=kept)
         return after, products, ""
+
+
+def _moved(weights: Vector, step: Vector, kept: Sequence[Vector]) -> Vector:
+    """The weights after a step, in the step's own memory if it is not that of something kept."""
+    mine = step.dtype == weights.dtype and not any(np.may_share_memory(step, one) for one in [weights, *kept])
+    return np.add(weights, step, out=step if mine and step.flags.writeable else None)
 
 
 def strategy_server(name: str | None, weighting: str, *, repeatable: bool) -> StrategyServer | None:

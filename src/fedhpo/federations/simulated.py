@@ -35,6 +35,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
+from fedhpo.federations.branches import LARGE, Branches, Whole
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
@@ -181,6 +182,7 @@ class SimulatedFederation(HoldsTrials):
         self.adversary: Adversary | None = None
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._apart: dict[Order, Apart] = {}
+        self._branches = Branches()
         self._train_sizes = data.train.sizes
         self._timing: Timing | None = None
         if fleet is not None:
@@ -263,10 +265,20 @@ class SimulatedFederation(HoldsTrials):
             for one, together in _by_row(chosen, shares):
                 units[one.work.trial].append(together)
         for one in rounds:
-            one.gathering.arrange(units[one.work.trial])
+            one.gathering.arrange(self._planted(one, orders) or units[one.work.trial])
         for order in orders:
             self._started_pool.submit(order)
         self._trials.rounds.update({one.work.trial: one for one in rounds})
+
+    def _planted(self, one: Round, orders: Sequence[Order]) -> list[list[int]]:
+        """A round's members as one unit, if workers add up all its updates; else nothing."""
+        if len(one.trial.weights) < LARGE or not self._sums(one.work):
+            return []
+        own = [order for order in orders if self._running[order][0][0] is one]
+        if not own or any(order.output is None or order.output[0] > 1 for order in own):
+            return []
+        self._branches.plant(own)
+        return [[member for order in own for _, member in self._running[order]]]
 
     def _begin(self, work: Work) -> Round:
         trial = self._trials[work.trial]
@@ -377,6 +389,13 @@ class SimulatedFederation(HoldsTrials):
         if whole is None:
             return
         done = whole
+        if done.order in self._branches:
+            ended, again = self._branches.take(done)
+            for order in again:
+                self._started_pool.submit(order)
+            if ended is not None:
+                self._collect_whole(ended)
+            return
         places = self._running.pop(done.order)
         if done.failure or done.output is None:
             for one, member in places:
@@ -391,6 +410,23 @@ class SimulatedFederation(HoldsTrials):
             for row, (one, member) in enumerate(places):
                 one.gathering.take(member, done.value[row], done.output[row].copy())
             done.release()
+
+    def _collect_whole(self, whole: Whole) -> None:
+        """Give a round all its results, and the sum of its updates."""
+        members: list[int] = []
+        results: list[JobResult] = []
+        weights: list[float] = []
+        for done in whole.ends:
+            places, shares = self._running.pop(done.order), done.order.shares
+            assert shares is not None
+            one = places[0][0]
+            lost = done.failure or whole.total.failure
+            members += [member for _, member in places]
+            results += [JobResult(failure=lost)] * len(places) if lost else done.value
+            weights += shares.weights
+        output = whole.total.output
+        total = np.zeros(0, np.float32) if output is None else output[0]
+        one.gathering.take_sum(members, results, total, weights, whole.total.release)
 
     def _whole(self, done: Done) -> Done | None:
         """The end of an order; None while its jobs are done again one by one, after they failed together."""
@@ -635,3 +671,4 @@ class SimulatedFederation(HoldsTrials):
         self._trials.clear()
         self._running.clear()
         self._apart.clear()
+        self._branches.clear()

@@ -11,6 +11,7 @@ import contextlib
 import queue
 import threading
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -45,8 +46,8 @@ class Pool(ABC, Generic[Job]):
         return []
 
     @abstractmethod
-    def submit(self, job: Job) -> int:
-        """Accept a job and return its ticket."""
+    def submit(self, job: Job, first: bool = False) -> int:
+        """Accept a job and return its ticket; `first` puts it before those that wait."""
 
     @abstractmethod
     def next(self, seconds: float | None = None) -> Ended[Job] | None:
@@ -85,11 +86,12 @@ class Inline(Pool[Job]):
     ) -> None:
         self._handle, self._around = handle, around
         self._tickets = 0
-        self._waiting: dict[int, Job] = {}
+        self._waiting: OrderedDict[int, Job] = OrderedDict()
 
-    def submit(self, job: Job) -> int:
+    def submit(self, job: Job, first: bool = False) -> int:
         self._tickets += 1
         self._waiting[self._tickets] = job
+        self._waiting.move_to_end(self._tickets, last=not first)
         return self._tickets
 
     def next(self, seconds: float | None = None) -> Ended[Job] | None:
@@ -141,8 +143,8 @@ class Threads(Pool[Job]):
                 done = Ended(ticket, job, failure=in_words(error))
             self._ended.put(done)
 
-    def submit(self, job: Job) -> int:
-        self._tickets += 1
+    def submit(self, job: Job, first: bool = False) -> int:
+        self._tickets += 1  # threads take jobs as they come
         self._jobs.put((self._tickets, job))
         return self._tickets
 

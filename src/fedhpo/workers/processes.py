@@ -94,9 +94,12 @@ class Processes(Pool[Job]):
     def pids(self) -> list[int]:
         return [worker.process.pid for worker in self._workers]
 
-    def submit(self, job: Job) -> int:
+    def submit(self, job: Job, first: bool = False) -> int:
         self._tickets += 1
-        self._waiting.append((self._tickets, job))
+        if first:
+            self._waiting.appendleft((self._tickets, job))
+        else:
+            self._waiting.append((self._tickets, job))
         self._dispatch()
         return self._tickets
 
