@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from fedhpo.core.digests import digest
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.journal import Journal
 from fedhpo.research.bench.cells import Cell, load, play
+from fedhpo.research.bench.code import code_digest
 from fedhpo.research.bench.entries import ENTRIES, entry_named
 from fedhpo.research.bench.results import Results
 from fedhpo.research.bench.sample import knife_of
@@ -113,16 +114,6 @@ def _key_of(cell: Cell) -> tuple[Any, ...]:
     return load(cell.table).name, cell.setting.name, cell.method, cell.seed
 
 
-def code_digest() -> str:
-    """Of all of fedhpo's source: cells of another version are not mixed with those of this one."""
-    root = Path(__file__).parents[2]
-    return _digest(path.read_bytes() for path in sorted(root.rglob("*.py")))
-
-
 def table_digest(name: str) -> str:
     """Of a table's file."""
-    return _digest([Path(shipped_tables().get(name, name)).read_bytes()])
-
-
-def _digest(contents: Iterable[bytes]) -> str:
-    return digest(b"".join(digest(content) for content in contents)).hex()[:12]
+    return digest(Path(shipped_tables().get(name, name)).read_bytes()).hex()[:12]
