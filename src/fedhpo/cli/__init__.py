@@ -267,6 +267,11 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
     _add_output(bench, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
     bench.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
     bench.add_argument(
+        "--cells",
+        metavar="FILE",
+        help="cells to go on from, such as docs/bench-cells.xz; written anew with all",
+    )
+    bench.add_argument(
         "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
     )
     bench.add_argument("--quiet", action="store_true", help="no progress")

@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
         reference=options.reference,
         seeds=options.seeds,
         directory=Path(options.runs) / f"bench-{options.suite}",
+        cells=options.cells,
         workers=options.workers,
         say=(lambda line: None) if options.quiet else _Lines(),
     )

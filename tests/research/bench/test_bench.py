@@ -13,6 +13,7 @@ from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
 from fedhpo.research.bench.leaderboard import against_best
 from fedhpo.research.bench.page import write
+from fedhpo.research.bench.published import load_cells, save_cells
 from fedhpo.research.bench.results import Results, by_part
 from fedhpo.research.bench.sample import OBJECTIVE, sample_of
 from fedhpo.research.bench.settings import TRAININGS, Setting
@@ -113,6 +114,44 @@ def test_cells_of_other_code_are_not_mixed_with_these(table: str, tmp_path: Path
     Journal(tmp_path / "cells.jsonl", {"code": "another", "tables": {}})
     with pytest.raises(InputError, match="begun with other settings"):
         bench("smoke", methods=["random"], tables=[table], directory=tmp_path, workers=1)
+
+
+def test_a_page_is_made_again_from_published_cells_and_goes_on_from_them(table: str, tmp_path: Path) -> None:
+    cells = tmp_path / "cells.xz"
+
+    def run(*methods: str, place: str = "") -> tuple[str, str]:
+        lines: list[str] = []
+        facts, results = bench(
+            "smoke",
+            methods=methods,
+            tables=[table],
+            reference="sha",
+            directory=tmp_path / place if place else None,
+            cells=cells,
+            workers=1,
+            say=lines.append,
+        )
+        written = write(facts, results, tmp_path / "page.md")
+        return "".join(Path(file).read_text() for file in written.values()), lines[0]
+
+    first, said = run("sha", "random", "fedpop", place="runs")
+    assert said == "24 cells, 0 of them known"
+    again, said = run("sha", "random", "fedpop")
+    assert (again, said) == (first, "24 cells, 24 of them known")
+    assert run("sha", "irace")[1] == "16 cells, 8 of them known"
+    assert run("sha", "random", "irace")[1] == "24 cells, 24 of them known"  # none was lost
+    # Cells of other code still make the page, which names that code, but nothing is added to them.
+    about, rows = load_cells(cells)
+    save_cells(cells, about | {"code": "older"}, rows)
+    assert "code older." in run("sha", "random")[0]
+    with pytest.raises(InputError, match=r"cells of other code \(older, this is .*not all"):
+        run("sha", "tpe")
+    save_cells(cells, about | {"tables": {"toy": "another"}}, rows)
+    with pytest.raises(InputError, match=r"cells of other tables \(toy\)"):
+        run("sha")
+    cells.write_text("{}")
+    with pytest.raises(InputError, match="holds no cells of a bench"):
+        run("sha")
 
 
 def _rows(method: str, regrets: list[float]) -> list[dict[str, object]]:

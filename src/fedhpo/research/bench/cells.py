@@ -54,9 +54,9 @@ def _played(cell: Cell) -> dict[str, Any]:
     best = 100 * found.truth - regret
     spent = [value_at(found.incumbents, share * total * (1 + 1e-9)) for share in GRID]
     return {
-        "regret": regret,
-        "elsewhere": sample.regret_elsewhere(config, found.round),
-        "curve": [None if math.isnan(truth) else round(100 * truth - best, 6) for truth in spent],
+        "regret": round(regret, 4),
+        "elsewhere": round(sample.regret_elsewhere(config, found.round), 4),
+        "curve": [None if math.isnan(truth) else round(100 * truth - best, 2) for truth in spent],
         "rounds": found.rounds,
         "evaluations": found.evaluations,
         "messages": messages(found, task.cohort),

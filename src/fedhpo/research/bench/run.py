@@ -12,6 +12,7 @@ from fedhpo.core.journal import Journal
 from fedhpo.research.bench.cells import Cell, load, play
 from fedhpo.research.bench.code import code_digest
 from fedhpo.research.bench.entries import ENTRIES, entry_named
+from fedhpo.research.bench.published import load_cells, save_cells
 from fedhpo.research.bench.results import Results
 from fedhpo.research.bench.sample import knife_of
 from fedhpo.research.bench.settings import Suite, suite_named
@@ -31,13 +32,16 @@ def bench(
     reference: str = "auto",
     seeds: int | None = None,
     directory: str | Path | None = None,
+    cells: str | Path | None = None,
     workers: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[dict[str, Any], Results]:
-    """Play all cells that `directory` does not hold yet; what was run, and the results.
+    """Play all cells that neither `directory` nor `cells` holds yet; what was run, and the results.
 
     `tables` are names or files, by default those that come with fedhpo; `methods` names, by default all of
-    `ENTRIES`. Killed and called again, it goes on, and comes to the same results.
+    `ENTRIES`. Killed and called again, it goes on, and comes to the same results. `cells` is a file of cells
+    that were published; it is written anew with all of them. Cells that other code has played make the page
+    again where none is missing.
     """
     chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
     paths = list(dict.fromkeys(tables or shipped_tables()))
@@ -56,10 +60,15 @@ def bench(
     }
     journal = Journal(None if directory is None else Path(directory) / "cells.jsonl", about)
     most = chosen.seeds if seeds is None else seeds
-    rows = _all_rows(journal, _cells(chosen, names, paths, most), workers, say)
+    wanted = _cells(chosen, names, paths, most)
+    whose, published = _published(cells, about, wanted)
+    rows = _all_rows(journal, published, wanted, workers, say)
+    if cells is not None:
+        save_cells(cells, whose, list({_key(row): row for row in (*published, *rows)}.values()))
     facts = {
         "suite": suite,
         **about,
+        "code": whose["code"],
         "seeds": most,
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
         "methods": {
@@ -82,11 +91,33 @@ def _cells(suite: Suite, names: Sequence[str], paths: Sequence[str], most: int) 
     ]
 
 
+def _published(
+    path: str | Path | None, about: dict[str, Any], wanted: Sequence[Cell]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a file of cells is about, and the cells; `about` itself, and none, where there is no file yet."""
+    if path is None or not Path(path).is_file():
+        return about, []
+    own, rows = load_cells(path)
+    changed = [name for name, one in about["tables"].items() if own["tables"].get(name, one) != one]
+    if changed:
+        raise InputError(f"{path} holds cells of other tables ({', '.join(changed)}): name another file")
+    if own["code"] != about["code"] and not {_key(row) for row in rows} >= {_key_of(cell) for cell in wanted}:
+        raise InputError(
+            f"{path} holds cells of other code ({own['code']}, this is {about['code']}), and not all that "
+            "are asked for: name another file"
+        )
+    return {"code": own["code"], "tables": own["tables"] | about["tables"]}, rows
+
+
 def _all_rows(
-    journal: Journal, cells: Sequence[Cell], workers: int | None, say: Callable[[str], None]
+    journal: Journal,
+    published: Sequence[dict[str, Any]],
+    cells: Sequence[Cell],
+    workers: int | None,
+    say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """What was played before and what is played now, in the order of the cells."""
-    known = {_key(row): row for row in journal}
+    known = {_key(row): row for row in (*published, *journal)}
     waiting = [cell for cell in cells if _key_of(cell) not in known]
     done = len(cells) - len(waiting)
     say(f"{len(cells)} cells, {done} of them known")
