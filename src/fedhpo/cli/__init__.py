@@ -264,6 +264,9 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
         "--reference", metavar="NAME", default="auto", help="what others are compared with (default: auto)"
     )
     bench.add_argument("--seeds", type=_positive, metavar="N", help="(default: the suite's)")
+    bench.add_argument(
+        "--test", action="append", metavar="NAME", help="a table that nothing was tried on, to be kept apart"
+    )
     _add_output(bench, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
     bench.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
     bench.add_argument(

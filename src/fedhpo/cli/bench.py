@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
         options.suite,
         methods=options.method or (),
         tables=options.table or (),
+        test=options.test or (),
         reference=options.reference,
         seeds=options.seeds,
         directory=Path(options.runs) / f"bench-{options.suite}",

@@ -13,15 +13,15 @@ from fedhpo.core.errors import InputError
 _FORMAT = 1
 _KEY = ("table", "setting", "method", "seed")
 
+Row = dict[str, Any]
+#: By table: what its cells are about, and the cells.
+Published = dict[str, tuple[dict[str, Any], list[Row]]]
 
-def save_cells(path: str | Path, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write all cells: what they are about, and by table, setting and method the cells of all seeds."""
-    cells: dict[str, Any] = {}
-    for row in rows:
-        table, setting, method, seed = (row[name] for name in _KEY)
-        of_seeds = cells.setdefault(table, {}).setdefault(setting, {}).setdefault(method, {})
-        of_seeds[str(seed)] = {name: value for name, value in row.items() if name not in _KEY}
-    content = json.dumps({"format": _FORMAT, "about": about, "cells": cells}, separators=(",", ":"))
+
+def save_cells(path: str | Path, published: Mapping[str, tuple[Mapping[str, Any], Sequence[Row]]]) -> None:
+    """Write the cells of all tables, by setting, method and seed."""
+    tables = {name: {"about": about, "cells": _nested(rows)} for name, (about, rows) in published.items()}
+    content = json.dumps({"format": _FORMAT, "tables": tables}, separators=(",", ":"))
     place = Path(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -30,20 +30,34 @@ def save_cells(path: str | Path, about: Mapping[str, Any], rows: Sequence[Mappin
         raise InputError(f"cannot write the cells {place}: {error.strerror or error}") from None
 
 
-def load_cells(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the cells of a file are about, and the cells."""
+def _nested(rows: Sequence[Row]) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for row in rows:
+        of_seeds = cells.setdefault(row["setting"], {}).setdefault(row["method"], {})
+        of_seeds[str(row["seed"])] = {name: value for name, value in row.items() if name not in _KEY}
+    return cells
+
+
+def load_cells(path: str | Path) -> Published:
+    """The cells of a file; none where there is no such file yet."""
+    if not Path(path).exists():
+        return {}
     try:
         found = json.loads(lzma.decompress(Path(path).read_bytes()))
         if found["format"] != _FORMAT:
             raise ValueError(f"format {found['format']!r}")
-        rows = [
-            {"table": table, "setting": setting, "method": method, "seed": int(seed), **cell}
-            for table, settings in found["cells"].items()
-            for setting, methods in settings.items()
-            for method, seeds in methods.items()
-            for seed, cell in seeds.items()
-        ]
-        return dict(found["about"]), rows
+        return {
+            table: (
+                dict(one["about"]),
+                [
+                    {"table": table, "setting": setting, "method": method, "seed": int(seed), **cell}
+                    for setting, methods in one["cells"].items()
+                    for method, seeds in methods.items()
+                    for seed, cell in seeds.items()
+                ],
+            )
+            for table, one in found["tables"].items()
+        }
     except OSError as error:
         raise InputError(f"cannot read the cells {path}: {error.strerror or error}") from None
     except (lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError) as error:
