@@ -176,7 +176,7 @@ def choose(case: Case) -> Choice:
         )
     else:
         why = "Scores are exact, so rungs are scored once, and many configs can be tried for a short time."
-    what = "Robust halving: many short trials, of which the better third go on, then a race of finalists. "
+    what = "Robust halving: many short trials, of which the better go on, then a race of finalists. "
     return Choice(Robust(), "laplace" if private else None, what + why)
 
 

@@ -12,9 +12,10 @@ each stage:
 3. Race the finalists: score all of them again, drop the worse half; go on with the others, until one is left
    or the leader is clearly ahead (Karnin et al., 2013).
 
-Where scores are exact, because all clients are asked, one a rung is enough, and there is no race. Where they
-are private, every further score makes all of them noisier: there are as many as are worth it. With one rung
-in place of three all trials train to the end: fewer configs, and the fewest scores.
+Where scores are exact, because all clients are asked, one a rung is enough, and there is no race; the better
+quarter goes on in place of the better third, so that there are more trials. Where scores are private, every
+further one makes all of them noisier: there are as many as are worth it. With one rung in place of three all
+trials train to the end: fewer configs, and the fewest scores.
 
 Where privacy releases choices and no scores, a choice costs by how many trials are chosen, not by how many
 are looked at, and only at the clients that it asks. So each batch of the first rung is a group of its own:
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
-_RATE = 3
+#: One in so many trials goes on; and where scores are exact, so that fewer need a second chance.
+_RATE, _EXACT_RATE = 3, 4
+#: Rungs end at a training divided by powers of this.
+_STEP = 3
 #: The first of so many rungs ends at a ninth of a training.
 MOST_RUNGS = 3
 #: Configs are drawn in so many batches: each knows the scores of those before.
@@ -95,8 +99,11 @@ def plan(
     scores: int = 0,
     race: bool = True,
     rungs: int = MOST_RUNGS,
+    rate: int = _RATE,
 ) -> Plan:
     """The rungs for a total, with at most `most` trials, and at most `scores` scores, or one a rung.
+
+    One in `rate` trials goes on.
 
     >>> plan(81, 1296, scores=1296)
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(7, 21, 1), race=449)
@@ -104,21 +111,25 @@ def plan(
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(1, 1, 1), race=0)
     >>> plan(81, 1296, scores=44, rungs=1)
     Plan(sizes=(16,), ends=(81,), looks=(1,), race=28)
+    >>> plan(81, 1296, rate=4).sizes
+    (76, 19, 5)
     """
     if total < rounds:
         raise InputError(f"a total of {total} rounds does not pay for one training of {rounds}")
-    ends = sorted({max(1, round(rounds / _RATE**rung)) for rung in range(rungs)})
+    ends = sorted({max(1, round(rounds / _STEP**rung)) for rung in range(rungs)})
     trials = next(
-        n for n in range(min(total, most or total), 0, -1) if cost_of(ends, _sizes(n, len(ends))) <= total
+        n
+        for n in range(min(total, most or total), 0, -1)
+        if cost_of(ends, _sizes(n, len(ends), rate)) <= total
     )
-    sizes = _sizes(trials, len(ends))
+    sizes = _sizes(trials, len(ends), rate)
     looks = [max(1, scores // (len(ends) * size)) for size in sizes[:-1]] + [1]
     left = scores - sum(size * times for size, times in zip(sizes, looks, strict=True))
     return Plan(tuple(sizes), tuple(ends), tuple(looks), max(0, left) if race else 0)
 
 
-def _sizes(trials: int, rungs: int) -> list[int]:
-    return [-(-trials // _RATE**rung) for rung in range(rungs)]
+def _sizes(trials: int, rungs: int, rate: int) -> list[int]:
+    return [-(-trials // rate**rung) for rung in range(rungs)]
 
 
 @dataclass(frozen=True)
@@ -175,7 +186,9 @@ class RobustHalving:
 
     def _plan(self, search: Search, sampler: Sampler, scores: int = 0) -> Plan:
         most = search.distinct(search.total, sampler)
-        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs)
+        exact = search.evaluator.clients is None and search.evaluator.privacy is None
+        rate = _EXACT_RATE if exact else _RATE
+        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs, rate)
         return found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race)
 
     def _allowed(self, search: Search) -> int:

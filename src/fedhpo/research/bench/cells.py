@@ -47,8 +47,10 @@ def play(cell: Cell) -> dict[str, Any]:
 
 def _played(cell: Cell) -> dict[str, Any]:
     sample = _sample(cell.table, cell.seed)
-    task = Task(sample.table, cell.setting, tuple(load(name) for name in cell.others), cell.seed)
-    found, total = priced(entry_named(cell.method), task)
+    entry = entry_named(cell.method)
+    others = tuple(load(name) for name in cell.others) if entry.kind == "learned" else ()
+    task = Task(sample.table, cell.setting, others, cell.seed)
+    found, total = priced(entry, task)
     config = sample.table.configs.index(found.best)
     regret = sample.regret(config, found.round)
     best = 100 * found.truth - regret

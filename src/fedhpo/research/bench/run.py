@@ -97,8 +97,9 @@ def _cells(
 
 
 def _others(title: str, titles: Mapping[str, str], test: Sequence[str]) -> tuple[str, ...]:
-    """The tables that may be learned from."""
-    return tuple(path for other, path in titles.items() if other != title and other not in test)
+    """The tables that may be learned from: the others of the run, and of those that come with fedhpo."""
+    known = {name: name for name in shipped_tables()} | dict(titles)
+    return tuple(known[name] for name in sorted(known) if name != title and name not in test)
 
 
 class _Held:
