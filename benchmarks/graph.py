@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from fedhpo.core.imports import imports, module_name
 
 SOURCE = Path(__file__).parents[1] / "src" / "fedhpo"
 
@@ -54,11 +56,11 @@ def _reached(start: str, imported: Mapping[str, list[str]]) -> set[str]:
 def read(folder: Path) -> Graph:
     """The graph of the package in a folder."""
     root = folder.name
-    modules = {_name(folder, file): file for file in sorted(folder.rglob("*.py"))}
+    modules = {module_name(folder, file): file for file in sorted(folder.rglob("*.py"))}
     edges, private = set(), set()
     for module, file in modules.items():
         package = module if file.stem == "__init__" else module.rpartition(".")[0]
-        for name in _imports(ast.parse(file.read_text(encoding="utf-8")), package):
+        for name in imports(ast.parse(file.read_text(encoding="utf-8")), package):
             if name.split(".")[0] != root:
                 continue
             # `from a import b` takes a module b, or a name of module a.
@@ -72,30 +74,9 @@ def read(folder: Path) -> Graph:
     return Graph(tuple(sorted(nodes)), tuple(sorted(edges)), tuple(sorted(private)))
 
 
-def _name(folder: Path, file: Path) -> str:
-    parts = (folder.name, *file.relative_to(folder).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def _node(module: str) -> str:
     """The package of the first level that a module is in; the root is a node of its own."""
     return module.split(".")[1] if "." in module else module
-
-
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """Everything imported, by full name, but for what only type checkers see."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for other in node.orelse:
-                yield from _imports(ast.Module([other], []), package)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            start = ".".join([*above, *([node.module] if node.module else [])])
-            yield from (f"{start}.{alias.name}" for alias in node.names)
-        else:
-            yield from _imports(node, package)
 
 
 def main(arguments: list[str] | None = None) -> int:

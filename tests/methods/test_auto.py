@@ -23,15 +23,22 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         (Case(8, 128, 100, 1, 100.0), "gp", "laplace", "8 rounds"),
         # 87 scores of 1 of 100 clients: one client is in one of them, noise sqrt(2) / 100.
         (Case(81, 1296, 100, 1, 100.0, rotates=True), "robust", "laplace", "from 1 of 100"),
-        # Without rotation each counts 87 times: sqrt(2) x 87 / 100 = 1.2.
-        (Case(81, 1296, 100, 1, 100.0), "random", "permute-and-flip", "noise of 1.2"),
+        # Without rotation each counts 87 times: sqrt(2) x 87 / 100 = 1.2. Of 9 choices each counts 9 times,
+        # and the first take 20 / 6 trials: 2 x 20 / 6 x 9 / 100 = 0.6.
+        (Case(81, 1296, 100, 1, 100.0), "random", "permute-and-flip", "noise of 0.6"),
+        (Case(81, 1296, 100, 1, 100.0, values=True), "random", "permute-and-flip", "noise of 1.2"),
         # sqrt(2) x 1 / 10 = 0.14 is above 0.1, but not above what a pilot found.
         (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "one rung"),
         (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "noise of 0.14"),
-        (Case(81, 1296, 100, 1, 10.0, rotates=True, values=False), "random", "permute-and-flip", "0.14"),
+        (Case(81, 1296, 100, 1, 10.0, rotates=True, values=False), "random", "permute-and-flip", "0.67"),
         (Case(81, 1296, 100, 1, 10.0, rotates=True, spread=0.3), "robust", "laplace", "from 1 of 100"),
         # 87 x 10 / 100, rounded up, is 9: sqrt(2) x 9 / (10 x 10) = 0.13.
-        (Case(81, 1296, 100, 10, 10.0, rotates=True), "robust", "laplace", "noise of 0.13"),
+        (Case(81, 1296, 100, 10, 10.0, rotates=True, values=True), "random", "permute-and-flip", "0.13"),
+        # 9 choices at 10 clients are disjoint: 2 x 20 / 6 / (10 x 10) = 0.067.
+        (Case(81, 1296, 100, 10, 10.0, rotates=True), "robust", "permute-and-flip", "noise of 0.067"),
+        (Case(81, 1296, 100, 10, 4.0, rotates=True), "robust", "permute-and-flip", "noise of 0.17"),
+        # 0.22 is above twice 0.1, and with 16 scores at 10 of 100 clients some client is in two of them.
+        (Case(81, 1296, 100, 10, 3.0, rotates=True), "random", "permute-and-flip", "noise of 0.22"),
         # 16 scores at all clients weigh 16, one choice out of 16 trials weighs two.
         (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "looked at once"),
     ],
@@ -55,7 +62,7 @@ def test_it_is_what_a_study_and_a_call_take_that_name_no_method() -> None:
     [
         (9, fh.Evaluator(clients=2), fh.Robust()),
         (4, None, fh.GP()),
-        (9, fh.Evaluator(clients=1, privacy=fh.Privacy(1.0)), fh.Robust(rungs=1)),
+        (18, fh.Evaluator(clients=1, privacy=fh.Privacy(1.0)), fh.Robust(rungs=1)),
         (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0)), fh.RandomSearch()),
         (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0, accounting="basic")), fh.RandomSearch()),
     ],

@@ -184,7 +184,9 @@ def test_parts_of_it_can_be_taken_away() -> None:
 
 def test_exact_scores_are_taken_once_a_rung() -> None:
     _, calls = _run(None, scores=None)
-    assert [call for call in calls if call[0] == "evaluate"][6:] == [("evaluate", 10), ("evaluate", 4)]
+    # One in four goes on: 36 x 1 + 9 x 2 + 3 x 6 = 72 rounds.
+    scored = [("evaluate", 6)] * 6 + [("evaluate", 9), ("evaluate", 3)]
+    assert [call for call in calls if call[0] == "evaluate"] == scored
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "topk", "permute-and-flip"])
@@ -193,6 +195,18 @@ def test_with_privacy_only_ends_of_rungs_are_scored(mechanism: str) -> None:
     assert [call for call in calls if call[0] == "evaluate"][6:] == [("evaluate", 10), ("evaluate", 4)]
     assert result.facts["robust"]["race"] == 0
     assert result.facts["privacy"]["epsilon_spent"] <= 10.0 + 1e-9
+
+
+def test_private_choices_are_made_in_groups_at_clients_of_their_own() -> None:
+    # 28 trials in batches of 4 and 5, of which 10 go on; of these two groups of 5, of which 2 each.
+    result, calls = _run(1, fh.Privacy(60.0, mechanism="permute-and-flip"), scores=None)
+    starts = [number for kind, number in calls if kind == "start"]
+    assert (starts, sum(starts)) == ([4, 5, 5, 4, 5, 5], 28)
+    assert [number for kind, number in calls if kind == "evaluate"][6:] == [10, 4]
+    # 6 + 2 + 1 choices at one of 6 clients each: one client is in two of them at most.
+    taken = result.facts["privacy"]["clients"]
+    assert (taken["planned"], taken["most"]) == (2, 2)
+    assert result.facts["privacy"]["evaluations"] == 9
 
 
 def test_under_noise_it_finds_better_configs_than_halving() -> None:

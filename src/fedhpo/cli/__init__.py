@@ -270,8 +270,16 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
         "--reference", metavar="NAME", default="auto", help="what others are compared with (default: auto)"
     )
     bench.add_argument("--seeds", type=_positive, metavar="N", help="(default: the suite's)")
+    bench.add_argument(
+        "--test", action="append", metavar="NAME", help="a table that nothing was tried on, to be kept apart"
+    )
     _add_output(bench, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
     bench.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
+    bench.add_argument(
+        "--cells",
+        metavar="FILE",
+        help="cells to go on from, such as docs/bench-cells.xz; written anew with all",
+    )
     bench.add_argument(
         "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
     )

@@ -23,9 +23,11 @@ def run(options: argparse.Namespace) -> int:
         options.suite,
         methods=options.method or (),
         tables=options.table or (),
+        test=options.test or (),
         reference=options.reference,
         seeds=options.seeds,
         directory=Path(options.runs) / f"bench-{options.suite}",
+        cells=options.cells,
         workers=options.workers,
         say=(lambda line: None) if options.quiet else _Lines(),
     )

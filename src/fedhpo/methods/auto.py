@@ -2,11 +2,13 @@
 
 1. There are several objectives, or constraints: successive halving, which sorts trials by all of them.
 2. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
-3. Halving would need so many private scores that each is noisier than configs differ: robust halving with one
-   rung, whose trials all train to the end and then race. Where a client would be in more than two of its
-   scores, or only choices come out and no values, random search, and one private choice out of its trials,
-   which has the noise of two scores.
-4. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact.
+3. Under privacy, halving would have more noise than configs differ, by private scores, and more than twice as
+   much by private choices: robust halving with one rung, whose trials all train to the end and then race.
+   Where a client would be in more than one of its scores, or only choices come out and no values, random
+   search, and one private choice out of its trials, which has the noise of two scores.
+4. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact. Under
+   privacy it goes by scores or by choices, whichever has less noise: choices where a score asks more than
+   about a twentieth of the clients.
 
 What it took, and why, is said in two sentences, in result.json (`auto`) and in the report. `fedhpo advise`
 goes by the same rule, and can measure in a pilot how much configs differ.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo.methods.presets import GP, SHA, RandomSearch
 from fedhpo.methods.robust import Robust, plan
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 RUNGS = 9
 #: How much the errors of random configs differ (one standard deviation), where no pilot says it.
 SPREAD = 0.1
+#: Choices bear so many times the noise that scores do: trials of a group are seen at the same clients.
+_BEAR = 2.0
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class Case:
     """What the rule goes by. `asked` of `clients` validation clients make a score; `spread` is of configs.
 
     `rotates` says whether a client is charged only for the private scores that it takes part in, `values`
-    whether private scores come out, and not only which trials are best, `several` whether there are further
-    objectives, or constraints.
+    whether private scores come out (True) or only which trials are best (False), None where that may be
+    chosen; `several` whether there are further objectives, or constraints.
     """
 
     rounds: int
@@ -51,7 +55,7 @@ class Case:
     rotates: bool = False
     spread: float = SPREAD
     several: bool = False
-    values: bool = True
+    values: bool | None = None
 
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
@@ -67,28 +71,50 @@ class Case:
             privacy is not None and privacy.rotates,
             spread,
             bool(search.criteria),
-            privacy is None or privacy.releases_values,
+            None if privacy is None else privacy.releases_values,
         )
 
     @property
     def takes_turns(self) -> bool:
-        """Whether no client is in more than two of the private scores, if each full training has one."""
+        """Whether no client is in more than one of the private scores, if each full training has one."""
         turns = most_asked(max(1, self.total // self.rounds), self.asked, self.clients)
-        return self.rotates and self.values and turns <= 2
+        return self.rotates and self.values is not False and turns <= 1
 
     @property
     def too_noisy(self) -> bool:
-        """Whether private scores of halving would have more noise than configs differ."""
-        return self.private_noise > self.spread
+        """Whether halving would have more private noise than it bears, whatever the mechanism."""
+        return self.private_noise > self.spread * (1.0 if self.mechanism == "laplace" else _BEAR)
+
+    @property
+    def mechanism(self) -> Literal["laplace", "permute-and-flip"]:
+        """The private mechanism by which halving has the least noise."""
+        by_scores = self.score_noise <= self.choice_noise if self.values is None else self.values
+        return "laplace" if by_scores else "permute-and-flip"
 
     @property
     def private_noise(self) -> float:
-        """Standard deviation of the noise on a private score, if each rung of halving is scored once."""
+        """Standard deviation of the private noise of halving, with that mechanism."""
+        return self.score_noise if self.mechanism == "laplace" else self.choice_noise
+
+    @property
+    def score_noise(self) -> float:
+        """That of a private score, if each rung of halving is scored once."""
+        planned = plan(self.rounds, self.total)
+        return math.sqrt(2) * self._unit(sum(planned.sizes))
+
+    @property
+    def choice_noise(self) -> float:
+        """That of a private choice from a group of the first rung: twice that of a score, for each taken."""
+        planned = plan(self.rounds, self.total)
+        taken = planned.sizes[1] / planned.groups[0] if len(planned.sizes) > 1 else 1
+        return 2 * taken * self._unit(sum(planned.groups))
+
+    def _unit(self, releases: int) -> float:
+        """The scale of Laplace noise on a mean over the clients asked, if there are so many releases."""
         if self.epsilon is None:
             return 0.0
-        scores = sum(plan(self.rounds, self.total).sizes)
-        weight = most_asked(scores, self.asked, self.clients) if self.rotates else scores
-        return math.sqrt(2) * weight / (self.epsilon * self.asked)
+        weight = most_asked(releases, self.asked, self.clients) if self.rotates else releases
+        return weight / (self.epsilon * self.asked)
 
 
 @dataclass(frozen=True)
@@ -105,7 +131,7 @@ def choose(case: Case) -> Choice:
 
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=1)).method
     Robust(scores=None, again=True, race=True, rungs=3)
-    >>> choose(Case(rounds=81, total=1296, clients=100, asked=10, epsilon=1.0, rotates=True)).method
+    >>> choose(Case(rounds=81, total=1296, clients=100, asked=1, epsilon=1.0, rotates=True)).method
     Robust(scores=None, again=True, race=True, rungs=1)
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=100, epsilon=1.0, rotates=True)).mechanism
     'permute-and-flip'
@@ -127,21 +153,30 @@ def choose(case: Case) -> Choice:
         )
     if case.too_noisy:
         why = (
-            f"Halving would need so many private scores that each has noise of {case.private_noise:.2g}, and "
-            f"configs differ by {case.spread:.2g}."
+            f"Halving would need so many private releases that each has noise of {case.private_noise:.2g}, "
+            f"and configs differ by {case.spread:.2g}."
         )
         if case.takes_turns:
             what = "Robust halving with one rung: all trials train to the end, then they race. "
             return Choice(Robust(rungs=1), "laplace", what + why)
         what = "Random search, whose trials all train to the end and are looked at once. "
         return Choice(RandomSearch(), "permute-and-flip", what + why)
+    if private and case.mechanism == "permute-and-flip":
+        what = (
+            "Robust halving by private choices: many short trials, and of each group the better third go on. "
+        )
+        why = (
+            f"Such a choice has noise of {case.choice_noise:.2g}, and a private score would have "
+            f"{case.score_noise:.2g}."
+        )
+        return Choice(Robust(), case.mechanism, what + why)
     if case.asked < case.clients:
         why = (
             f"A score comes from {case.asked} of {case.clients} clients, so rungs are scored more than once."
         )
     else:
         why = "Scores are exact, so rungs are scored once, and many configs can be tried for a short time."
-    what = "Robust halving: many short trials, of which the better third go on, then a race of finalists. "
+    what = "Robust halving: many short trials, of which the better go on, then a race of finalists. "
     return Choice(Robust(), "laplace" if private else None, what + why)
 
 

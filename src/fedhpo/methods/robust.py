@@ -12,9 +12,15 @@ each stage:
 3. Race the finalists: score all of them again, drop the worse half; go on with the others, until one is left
    or the leader is clearly ahead (Karnin et al., 2013).
 
-Where scores are exact, because all clients are asked, one a rung is enough, and there is no race. Where they
-are private, every further score makes all of them noisier: there are as many as are worth it. With one rung
-in place of three all trials train to the end: fewer configs, and the fewest scores.
+Where scores are exact, because all clients are asked, one a rung is enough, and there is no race; the better
+quarter goes on in place of the better third, so that there are more trials. Where scores are private, every
+further one makes all of them noisier: there are as many as are worth it. With one rung in place of three all
+trials train to the end: fewer configs, and the fewest scores.
+
+Where privacy releases choices and no scores, a choice costs by how many trials are chosen, not by how many
+are looked at, and only at the clients that it asks. So each batch of the first rung is a group of its own:
+its better third is chosen at clients of its own, before the next batch is drawn. The second rung is chosen in
+two groups, and one trial out of the finalists.
 """
 
 from __future__ import annotations
@@ -43,11 +49,16 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
-_RATE = 3
+#: One in so many trials goes on; and where scores are exact, so that fewer need a second chance.
+_RATE, _EXACT_RATE = 3, 4
+#: Rungs end at a training divided by powers of this.
+_STEP = 3
 #: The first of so many rungs ends at a ninth of a training.
 MOST_RUNGS = 3
 #: Configs are drawn in so many batches: each knows the scores of those before.
 _BATCHES = 6
+#: Private choices: a rung between the first and the last is chosen in so many groups.
+_GROUPS = 2
 #: Scores may cost so much of what training costs, in messages of clients.
 _SHARE = 0.1
 #: How much clients' scores of one config differ, for want of a measurement.
@@ -70,6 +81,16 @@ class Plan:
         """What the rungs spend together."""
         return cost_of(list(self.ends), list(self.sizes))
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """In how many groups trials are chosen at the end of each rung, where choices are private.
+
+        >>> plan(81, 1296).groups, plan(81, 1296, rungs=2).groups, plan(81, 1296, rungs=1).groups
+        ((6, 2, 1), (6, 1), (1,))
+        """
+        before = [_BATCHES, *[_GROUPS] * MOST_RUNGS][: len(self.sizes) - 1]
+        return (*(min(groups, size) for groups, size in zip(before, self.sizes[1:], strict=False)), 1)
+
 
 def plan(
     rounds: int,
@@ -78,8 +99,11 @@ def plan(
     scores: int = 0,
     race: bool = True,
     rungs: int = MOST_RUNGS,
+    rate: int = _RATE,
 ) -> Plan:
     """The rungs for a total, with at most `most` trials, and at most `scores` scores, or one a rung.
+
+    One in `rate` trials goes on.
 
     >>> plan(81, 1296, scores=1296)
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(7, 21, 1), race=449)
@@ -87,21 +111,25 @@ def plan(
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(1, 1, 1), race=0)
     >>> plan(81, 1296, scores=44, rungs=1)
     Plan(sizes=(16,), ends=(81,), looks=(1,), race=28)
+    >>> plan(81, 1296, rate=4).sizes
+    (76, 19, 5)
     """
     if total < rounds:
         raise InputError(f"a total of {total} rounds does not pay for one training of {rounds}")
-    ends = sorted({max(1, round(rounds / _RATE**rung)) for rung in range(rungs)})
+    ends = sorted({max(1, round(rounds / _STEP**rung)) for rung in range(rungs)})
     trials = next(
-        n for n in range(min(total, most or total), 0, -1) if cost_of(ends, _sizes(n, len(ends))) <= total
+        n
+        for n in range(min(total, most or total), 0, -1)
+        if cost_of(ends, _sizes(n, len(ends), rate)) <= total
     )
-    sizes = _sizes(trials, len(ends))
+    sizes = _sizes(trials, len(ends), rate)
     looks = [max(1, scores // (len(ends) * size)) for size in sizes[:-1]] + [1]
     left = scores - sum(size * times for size, times in zip(sizes, looks, strict=True))
     return Plan(tuple(sizes), tuple(ends), tuple(looks), max(0, left) if race else 0)
 
 
-def _sizes(trials: int, rungs: int) -> list[int]:
-    return [-(-trials // _RATE**rung) for rung in range(rungs)]
+def _sizes(trials: int, rungs: int, rate: int) -> list[int]:
+    return [-(-trials // rate**rung) for rung in range(rungs)]
 
 
 @dataclass(frozen=True)
@@ -132,6 +160,19 @@ class RobustHalving:
         """Rung by rung: train, score again and again, keep the better third; then race the finalists."""
         planned = self._plan(search, sampler, self._allowed(search))
         search.facts["robust"] = asdict(planned)
+        privacy = search.evaluator.privacy
+        if privacy is not None and not privacy.releases_values:
+            rung = by_choices(search, planned, sampler, policy)
+        else:
+            rung = self._by_scores(search, planned, sampler, policy)
+        winner = race(search, rung, planned.race)
+        search.finish(rung, lambda rivals: winner)
+        return search.best()
+
+    def _by_scores(
+        self, search: Search, planned: Plan, sampler: Sampler, policy: ClientPolicy
+    ) -> list[Trial]:
+        """The finalists by means of their scores."""
         trials, end = planned.sizes[0], planned.ends[0]
         rung = first_rung(search, trials, end, math.ceil(trials / _BATCHES), sampler, policy)
         together = _scored(search, rung, planned.looks[0] - 1)
@@ -141,13 +182,13 @@ class RobustHalving:
             rung = kept
             search.train(rung, end)
             together = _scored(search, rung, looks)
-        winner = race(search, rung, planned.race)
-        search.finish(rung, lambda rivals: winner)
-        return search.best()
+        return rung
 
     def _plan(self, search: Search, sampler: Sampler, scores: int = 0) -> Plan:
         most = search.distinct(search.total, sampler)
-        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs)
+        exact = search.evaluator.clients is None and search.evaluator.privacy is None
+        rate = _EXACT_RATE if exact else _RATE
+        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs, rate)
         return found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race)
 
     def _allowed(self, search: Search) -> int:
@@ -164,6 +205,40 @@ class RobustHalving:
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return {"name": "robust", **asdict(self)}
+
+
+def by_choices(search: Search, planned: Plan, sampler: Sampler, policy: ClientPolicy) -> list[Trial]:
+    """The finalists by private choices, group by group; those of the first rung are its batches."""
+    rung: list[Trial] = []
+    groups, goals = planned.groups, (*planned.sizes[1:], None)
+    for number in range(groups[0]):
+        trials = _share(planned.sizes[0], groups[0], number)
+        drawn = first_rung(search, trials, planned.ends[0], None, sampler, policy)
+        rung += _kept(search, drawn, goals[0], groups[0], number)
+    for end, goal, count in zip(planned.ends[1:], goals[1:], groups[1:], strict=True):
+        search.train(rung, end)
+        search.evaluate(rung)
+        parts = [rung[number::count] for number in range(count)]
+        rung = [trial for n, part in enumerate(parts) for trial in _kept(search, part, goal, count, n)]
+    return rung
+
+
+def _kept(search: Search, group: list[Trial], goal: int | None, groups: int, number: int) -> list[Trial]:
+    """A group's part of the trials that go on; all of it in the last rung, which has no goal."""
+    if goal is None:
+        return group
+    kept = search.choose(group, _share(goal, groups, number))
+    search.eliminate([trial for trial in group if trial not in kept])
+    return kept
+
+
+def _share(total: int, parts: int, number: int) -> int:
+    """One of so many parts of a total, as equal as they can be.
+
+    >>> [_share(20, 6, number) for number in range(6)]
+    [3, 3, 4, 3, 3, 4]
+    """
+    return total * (number + 1) // parts - total * number // parts
 
 
 def worth_taking(search: Search) -> int:
@@ -266,7 +341,7 @@ class Robust(Preset):
     rungs: int = MOST_RUNGS
 
     name: ClassVar[str] = "robust"
-    number: ClassVar[int] = 2
+    number: ClassVar[int] = 3
 
     def tuner(self) -> Tuner:
         """BOHB's model of the scores, under the schedule."""

@@ -13,7 +13,9 @@ from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
 from fedhpo.research.bench.leaderboard import against_best
 from fedhpo.research.bench.page import write
+from fedhpo.research.bench.published import load_cells, save_cells
 from fedhpo.research.bench.results import Results, by_part
+from fedhpo.research.bench.run import table_digest
 from fedhpo.research.bench.sample import OBJECTIVE, sample_of
 from fedhpo.research.bench.settings import TRAININGS, Setting
 from fedhpo.research.jackknife import Jackknife
@@ -99,9 +101,10 @@ def test_a_bench_that_was_killed_goes_on_to_the_same_page(table: str, tmp_path: 
 
     whole, known = run("whole")
     assert known == 0
-    cells = (tmp_path / "whole" / "cells.jsonl").read_text().splitlines(keepends=True)
+    journal = next((tmp_path / "whole").glob("cells-*.jsonl"))
+    cells = journal.read_text().splitlines(keepends=True)
     (tmp_path / "cut").mkdir()
-    (tmp_path / "cut" / "cells.jsonl").write_text("".join(cells[:8]) + cells[8][:20])  # killed while it wrote
+    (tmp_path / "cut" / journal.name).write_text("".join(cells[:8]) + cells[8][:20])  # killed while it wrote
     again, known = run("cut")
     assert known == 7
     assert again == whole
@@ -110,9 +113,47 @@ def test_a_bench_that_was_killed_goes_on_to_the_same_page(table: str, tmp_path: 
 def test_cells_of_other_code_are_not_mixed_with_these(table: str, tmp_path: Path) -> None:
     from fedhpo.core.journal import Journal
 
-    Journal(tmp_path / "cells.jsonl", {"code": "another", "tables": {}})
+    Journal(tmp_path / f"cells-{table_digest(table)}.jsonl", {"code": "another", "table": "", "others": []})
     with pytest.raises(InputError, match="begun with other settings"):
         bench("smoke", methods=["random"], tables=[table], directory=tmp_path, workers=1)
+
+
+def test_a_page_is_made_again_from_published_cells_and_goes_on_from_them(table: str, tmp_path: Path) -> None:
+    cells = tmp_path / "cells.xz"
+
+    def run(*methods: str, place: str = "") -> tuple[str, str]:
+        lines: list[str] = []
+        facts, results = bench(
+            "smoke",
+            methods=methods,
+            tables=[table],
+            reference="sha",
+            directory=tmp_path / place if place else None,
+            cells=cells,
+            workers=1,
+            say=lines.append,
+        )
+        written = write(facts, results, tmp_path / "page.md")
+        return "".join(Path(file).read_text() for file in written.values()), lines[0]
+
+    first, said = run("sha", "random", "fedpop", place="runs")
+    assert said == "24 cells, 0 of them known"
+    again, said = run("sha", "random", "fedpop")
+    assert (again, said) == (first, "24 cells, 24 of them known")
+    assert run("sha", "irace")[1] == "16 cells, 8 of them known"
+    assert run("sha", "random", "irace")[1] == "24 cells, 24 of them known"  # none was lost
+    # Cells of other code still make the page, which names that code, but nothing is added to them.
+    about, rows = load_cells(cells)["toy"]
+    save_cells(cells, {"toy": (about | {"code": "older"}, rows)})
+    assert "code older." in run("sha", "random")[0]
+    with pytest.raises(InputError, match=r"cells of other code \(older, this is .*not all"):
+        run("sha", "tpe")
+    save_cells(cells, {"toy": (about | {"table": "another"}, rows)})
+    with pytest.raises(InputError, match="cells of another table toy"):
+        run("sha")
+    cells.write_text("{}")
+    with pytest.raises(InputError, match="holds no cells of a bench"):
+        run("sha")
 
 
 def _rows(method: str, regrets: list[float]) -> list[dict[str, object]]:
@@ -150,6 +191,26 @@ def test_the_best_other_method_is_chosen_among_ever_more_rivals() -> None:
     assert [row[2] for row in found.rows] == ["sha", "race", "race"]
     assert found.data[0]["ratio"] == pytest.approx(1.01 / 4.01)
     assert found.data[0]["bound"] == pytest.approx(1.01 / 4.01)  # without any luck there is no error
+    assert [row["ahead"] for row in found.data] == [3.0, 1.0, 1.0]
+    assert [row["met"] for row in found.data] == [True, True, True]  # 1.01 / 2.01 is below 0.6
+
+
+def test_the_page_keeps_test_tables_apart() -> None:
+    regrets = {"u": {"auto": 1.0, "sha": 4.0}, "v": {"auto": 2.0, "sha": 1.0}}
+    rows = [
+        {**row, "table": table}
+        for table, methods in regrets.items()
+        for name, regret in methods.items()
+        for row in _rows(name, [regret] * 4)
+    ]
+    knife = Jackknife.of(40, 40, 2)
+    results = Results(["u", "v"], ["s"], ["auto", "sha"], "auto", rows, {"u": knife, "v": knife})
+    kinds = {"auto": "ours", "sha": "known"}
+    test, other = against_best(results, kinds, ["u"]), against_best(results, kinds, ["v"])
+    assert [one.data[0]["ratio"] for one in (test, other)] == pytest.approx([1.01 / 4.01, 2.01 / 1.01])
+    assert [one.data[0]["met"] for one in (test, other)] == [True, False]
+    assert "goal" in test.columns
+    assert test.columns[-1] == "u"
 
 
 def test_the_command_writes_page_figures_and_data(

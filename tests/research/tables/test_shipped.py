@@ -15,7 +15,7 @@ from fedhpo.space.config import SCOPES
 from fedhpo.study import Study
 
 #: Of the paper's space, built by version 0.1.0; and of a narrower one, with a second training.
-OF_THE_PAPER, NARROW = ("cifar10", "mnist", "stackexchange"), ("fashion_mnist",)
+OF_THE_PAPER, NARROW = ("cifar10", "mnist", "stackexchange"), ("fashion_mnist", "femnist")
 
 
 @pytest.fixture(scope="module", params=OF_THE_PAPER)
@@ -87,9 +87,16 @@ def test_the_narrower_ones_are_what_their_studies_draw_and_have_a_second_trainin
     assert set(narrow.again.configs.tolist()) == set(np.argsort(final, kind="stable")[:40].tolist())
 
 
-def test_more_than_half_of_the_configs_of_fashion_mnist_learn():
-    table = fh.load_table("fashion_mnist")
-    assert len(table.validation_clients) == 320
+@pytest.mark.parametrize(
+    ("name", "clients", "below"),
+    [
+        ("fashion_mnist", 320, 0.85),  # the most frequent of ten classes has an error of 0.89
+        ("femnist", 79, 0.90),  # of 62 classes 0.94
+    ],
+)
+def test_more_than_half_of_their_configs_learn(name, clients, below):
+    table = fh.load_table(name)
+    assert len(table.validation_clients) == clients
     final = table.errors()[:, -1] @ table.counted[0] / table.counted[0].sum()
-    assert (final < 0.85).mean() > 0.5  # the most frequent of ten classes has an error of 0.89
-    assert len(np.unique(np.sort(final)[:15])) == 15
+    assert (final < below).mean() > 0.5
+    assert len(np.unique(np.sort(final)[:15])) >= 14  # femnist has 2,403 targets

@@ -47,16 +47,18 @@ def play(cell: Cell) -> dict[str, Any]:
 
 def _played(cell: Cell) -> dict[str, Any]:
     sample = _sample(cell.table, cell.seed)
-    task = Task(sample.table, cell.setting, tuple(load(name) for name in cell.others), cell.seed)
-    found, total = priced(entry_named(cell.method), task)
+    entry = entry_named(cell.method)
+    others = tuple(load(name) for name in cell.others) if entry.kind == "learned" else ()
+    task = Task(sample.table, cell.setting, others, cell.seed)
+    found, total = priced(entry, task)
     config = sample.table.configs.index(found.best)
     regret = sample.regret(config, found.round)
     best = 100 * found.truth - regret
     spent = [value_at(found.incumbents, share * total * (1 + 1e-9)) for share in GRID]
     return {
-        "regret": regret,
-        "elsewhere": sample.regret_elsewhere(config, found.round),
-        "curve": [None if math.isnan(truth) else round(100 * truth - best, 6) for truth in spent],
+        "regret": round(regret, 4),
+        "elsewhere": round(sample.regret_elsewhere(config, found.round), 4),
+        "curve": [None if math.isnan(truth) else round(100 * truth - best, 2) for truth in spent],
         "rounds": found.rounds,
         "evaluations": found.evaluations,
         "messages": messages(found, task.cohort),

@@ -96,12 +96,20 @@ def _random(task: Task) -> Method:
     return RandomSearch(side_by_side=_together(task))
 
 
-def _autos(task: Task) -> Mechanism:
-    """What the rule of `auto` names."""
+def _case(task: Task) -> Case:
     setting, clients = task.setting, len(task.table.validation_clients)
     rounds, asked = int(task.table.rounds[-1]), Evaluator(clients=setting.clients).count(clients)
-    case = Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates=True)
-    return "permute-and-flip" if choose(case).mechanism == "permute-and-flip" else "laplace"
+    return Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates=True)
+
+
+def _autos(task: Task) -> Mechanism:
+    """What the rule of `auto` names."""
+    return _FLIP if choose(_case(task)).mechanism == _FLIP else "laplace"
+
+
+def _halvings(task: Task) -> Mechanism:
+    """That by which halving has less noise: scores, or choices from groups or rungs."""
+    return _case(task).mechanism
 
 
 def _portfolio(task: Task) -> Tuner:
@@ -125,7 +133,7 @@ def _ours() -> list[Entry]:
     entry = partial(Entry, kind="ours")
     return [
         entry("auto", about="the default, chosen by rule", method=_made(Auto()), mechanism=_autos),
-        entry("robust", about="robust halving", method=_made(Robust())),
+        entry("robust", about="robust halving", method=_made(Robust()), mechanism=_halvings),
     ]
 
 
@@ -137,8 +145,8 @@ def _known() -> list[Entry]:
 
     return [
         entry("random", about="random search", method=_random, mechanism=_FLIP),
-        entry("sha", about="successive halving", method=_made(SHA())),
-        entry("hyperband", about="Hyperband", method=_made(method_of("hyperband"))),
+        entry("sha", about="successive halving", method=_made(SHA()), mechanism=_halvings),
+        entry("hyperband", about="Hyperband", method=_made(method_of("hyperband")), mechanism=_halvings),
         entry("bohb", about="BOHB", method=_made(method_of("bohb"))),
         entry("tpe", about="TPE", method=_made(method_of("tpe"))),
         entry("gp", about="a Gaussian process", method=_made(GP()), slow=True),
@@ -174,7 +182,7 @@ def _learned() -> list[Entry]:
     entry = partial(Entry, kind="learned")
 
     def warm(configs: Callable[[Task], Sequence[Config]]) -> dict[str, Any]:
-        return {"method": _made(Robust()), "enqueued": configs}
+        return {"method": _made(Robust()), "mechanism": _halvings, "enqueued": configs}
 
     return [
         entry(
@@ -189,7 +197,7 @@ def _learned() -> list[Entry]:
 
 
 def _ablations() -> list[Entry]:
-    entry = partial(Entry, kind="ablation")
+    entry = partial(Entry, kind="ablation", mechanism=_halvings)
     drawn = Tuner(RobustHalving(), Random())
     return [
         entry("robust-once", about="robust, each rung scored once", method=_made(Robust(again=False))),
@@ -201,8 +209,14 @@ def _ablations() -> list[Entry]:
             paired=False,
         ),
         entry("robust-random", about="robust with random configs", method=_made(drawn)),
-        entry("robust-1", about="robust with one rung", method=_made(Robust(rungs=1))),
+        entry("robust-1", about="robust with one rung", method=_made(Robust(rungs=1)), mechanism="laplace"),
         entry("robust-202", about="robust with as many scores as Hyperband takes", method=_made(Robust(202))),
+        entry(
+            "robust-scores",
+            about="robust by private scores, never by choices",
+            method=_made(Robust()),
+            mechanism="laplace",
+        ),
         entry("robust-basic", about="robust without rotation", method=_made(Robust()), accounting="basic"),
     ]
 

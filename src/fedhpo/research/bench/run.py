@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ from fedhpo.core.digests import digest
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.journal import Journal
 from fedhpo.research.bench.cells import Cell, load, play
+from fedhpo.research.bench.code import code_digest
 from fedhpo.research.bench.entries import ENTRIES, entry_named
+from fedhpo.research.bench.published import Published, Row, load_cells, save_cells
 from fedhpo.research.bench.results import Results
 from fedhpo.research.bench.sample import knife_of
 from fedhpo.research.bench.settings import Suite, suite_named
@@ -27,16 +29,22 @@ def bench(
     *,
     methods: Sequence[str] = (),
     tables: Sequence[str] = (),
+    test: Sequence[str] = (),
     reference: str = "auto",
     seeds: int | None = None,
     directory: str | Path | None = None,
+    cells: str | Path | None = None,
     workers: int | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[dict[str, Any], Results]:
-    """Play all cells that `directory` does not hold yet; what was run, and the results.
+    """Play all cells that neither `directory` nor `cells` holds yet; what was run, and the results.
 
     `tables` are names or files, by default those that come with fedhpo; `methods` names, by default all of
-    `ENTRIES`. Killed and called again, it goes on, and comes to the same results.
+    `ENTRIES`. `test` are those of the tables that nothing was tried on before: the page keeps them apart, and
+    nothing is learned from them. Killed and called again, it goes on, and comes to the same results.
+
+    `cells` is a file of cells that were published; it is written anew with all of them. Cells that other code
+    has played make the page again where none is missing.
     """
     chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
     paths = list(dict.fromkeys(tables or shipped_tables()))
@@ -46,58 +54,125 @@ def bench(
         if reference != "auto":
             raise unknown_name("reference", reference, names)
         reference = names[0]
-    titles = [load(path).name for path in paths]
-    if len(set(titles)) < len(titles):
-        raise InputError(f"table: each must have another name, not {', '.join(titles)}")
-    about = {
-        "code": code_digest(),
-        "tables": {t: table_digest(p) for t, p in zip(titles, paths, strict=True)},
-    }
-    journal = Journal(None if directory is None else Path(directory) / "cells.jsonl", about)
+    titles = {load(path).name: path for path in paths}
+    if len(titles) < len(paths):
+        given = ", ".join(load(path).name for path in paths)
+        raise InputError(f"table: each must have another name, not {given}")
+    if unknown := sorted({*test} - {*titles}):
+        raise InputError(f"test: {', '.join(unknown)} is none of the tables {', '.join(titles)}")
     most = chosen.seeds if seeds is None else seeds
-    rows = _all_rows(journal, _cells(chosen, names, paths, most), workers, say)
+    wanted = _cells(chosen, names, titles, test, most)
+    held = _Held(titles, test, directory, cells, wanted)
+    rows = _all_rows(held, wanted, workers, say)
+    if cells is not None:
+        save_cells(cells, held.published)
     facts = {
         "suite": suite,
-        **about,
+        "code": " and ".join(sorted({held.published[title][0]["code"] for title in titles})),
+        "tables": {title: table_digest(path) for title, path in titles.items()},
         "seeds": most,
+        "test": list(test),
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
         "methods": {
             name: {"kind": entry_named(name).kind, "about": entry_named(name).about} for name in names
         },
     }
-    knives = {title: knife_of(load(path), most) for title, path in zip(titles, paths, strict=True)}
-    return facts, Results(titles, [one.name for one in chosen.settings], names, reference, rows, knives)
+    knives = {title: knife_of(load(path), most) for title, path in titles.items()}
+    settings = [one.name for one in chosen.settings]
+    return facts, Results(list(titles), settings, names, reference, rows, knives)
 
 
-def _cells(suite: Suite, names: Sequence[str], paths: Sequence[str], most: int) -> list[Cell]:
+def _cells(
+    suite: Suite, names: Sequence[str], titles: Mapping[str, str], test: Sequence[str], most: int
+) -> list[Cell]:
     """Seed by seed, so that a bench that is stopped has something of everything."""
     return [
-        Cell(path, setting, name, seed, tuple(other for other in paths if other != path))
+        Cell(path, setting, name, seed, _others(title, titles, test))
         for seed in range(most)
-        for path in paths
+        for title, path in titles.items()
         for setting in suite.settings
         for name in names
         if seed < suite.slow_seeds or not entry_named(name).slow
     ]
 
 
+def _others(title: str, titles: Mapping[str, str], test: Sequence[str]) -> tuple[str, ...]:
+    """The tables that may be learned from: the others of the run, and of those that come with fedhpo."""
+    known = {name: name for name in shipped_tables()} | dict(titles)
+    return tuple(known[name] for name in sorted(known) if name != title and name not in test)
+
+
+class _Held:
+    """The cells that are there already: of each table in a journal of its own, and those that were published.
+
+    Cells of other code, of another table or learned from other tables are never mixed with these.
+    """
+
+    def __init__(
+        self,
+        titles: Mapping[str, str],
+        test: Sequence[str],
+        directory: str | Path | None,
+        cells: str | Path | None,
+        wanted: Sequence[Cell],
+    ) -> None:
+        self.published: Published = {} if cells is None else load_cells(cells)
+        self._journals: dict[str, Journal] = {}
+        self.known: dict[tuple[Any, ...], Row] = {}
+        for title, path in titles.items():
+            about = {
+                "code": code_digest(),
+                "table": table_digest(path),
+                "others": [table_digest(other) for other in _others(title, titles, test)],
+            }
+            if title in self.published:
+                about = self._checked(title, about, [cell for cell in wanted if cell.table == path], cells)
+            file = None if directory is None else Path(directory) / f"cells-{about['table']}.jsonl"
+            self._journals[title] = Journal(file, about)
+            rows = [*self.published.get(title, (about, []))[1], *self._journals[title]]
+            self.known |= {_key(row): row for row in rows}
+            self.published[title] = (about, list({_key(row): row for row in rows}.values()))
+
+    def _checked(
+        self, title: str, about: dict[str, Any], wanted: Sequence[Cell], path: str | Path | None
+    ) -> dict[str, Any]:
+        """What the published cells of a table are about, if these may be taken."""
+        own, rows = self.published[title]
+        if any(own.get(name) != about[name] for name in ("table", "others")):
+            raise InputError(
+                f"{path} holds cells of another table {title}, or learned from others: name another file"
+            )
+        if own["code"] != about["code"] and not {_key(r) for r in rows} >= {_key_of(cell) for cell in wanted}:
+            raise InputError(
+                f"{path} holds cells of other code ({own['code']}, this is {about['code']}), and not all "
+                "that are asked for: name another file"
+            )
+        return own
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keep cells that were played."""
+        for title, journal in self._journals.items():
+            own = [row for row in rows if row["table"] == title]
+            journal.add(own)
+            self.published[title][1].extend(own)
+        self.known |= {_key(row): row for row in rows}
+
+
 def _all_rows(
-    journal: Journal, cells: Sequence[Cell], workers: int | None, say: Callable[[str], None]
-) -> list[dict[str, Any]]:
+    held: _Held, cells: Sequence[Cell], workers: int | None, say: Callable[[str], None]
+) -> list[Row]:
     """What was played before and what is played now, in the order of the cells."""
-    known = {_key(row): row for row in journal}
-    waiting = [cell for cell in cells if _key_of(cell) not in known]
+    waiting = [cell for cell in cells if _key_of(cell) not in held.known]
     done = len(cells) - len(waiting)
     say(f"{len(cells)} cells, {done} of them known")
     for rows in _played(waiting, cores() if workers is None else workers):
-        journal.add(rows)
-        known |= {_key(row): row for row in rows}
+        held.add(rows)
         done += len(rows)
         say(f"cell {done} of {len(cells)}")
-    return [known[_key_of(cell)] for cell in cells]
+    return [held.known[_key_of(cell)] for cell in cells]
 
 
-def _played(cells: Sequence[Cell], workers: int) -> Iterator[list[dict[str, Any]]]:
+def _played(cells: Sequence[Cell], workers: int) -> Iterator[list[Row]]:
     if workers > 1 and len(cells) > _TOGETHER:
         yield from imap_in_processes(play, cells, workers, _TOGETHER)
     else:
@@ -105,7 +180,7 @@ def _played(cells: Sequence[Cell], workers: int) -> Iterator[list[dict[str, Any]
             yield [play(cell) for cell in cells[begin : begin + _TOGETHER]]
 
 
-def _key(row: Any) -> tuple[Any, ...]:
+def _key(row: Row) -> tuple[Any, ...]:
     return row["table"], row["setting"], row["method"], row["seed"]
 
 
@@ -113,16 +188,6 @@ def _key_of(cell: Cell) -> tuple[Any, ...]:
     return load(cell.table).name, cell.setting.name, cell.method, cell.seed
 
 
-def code_digest() -> str:
-    """Of all of fedhpo's source: cells of another version are not mixed with those of this one."""
-    root = Path(__file__).parents[2]
-    return _digest(path.read_bytes() for path in sorted(root.rglob("*.py")))
-
-
 def table_digest(name: str) -> str:
     """Of a table's file."""
-    return _digest([Path(shipped_tables().get(name, name)).read_bytes()])
-
-
-def _digest(contents: Iterable[bytes]) -> str:
-    return digest(b"".join(digest(content) for content in contents)).hex()[:12]
+    return digest(Path(shipped_tables().get(name, name)).read_bytes()).hex()[:12]
