@@ -2,9 +2,9 @@
 
     python benchmarks/replay.py [directory]
 
-4,000 rounds of 27 trials, a config for each of the 10 members of a cohort, are recorded and replayed. Then the
-study of examples/digits.toml is run: the time before its first round that goes into trying one batch, and the
-share of the run that goes into checkpoints, with their digests.
+4,000 rounds of 27 trials, a config for each of the 10 members of a cohort, are recorded and replayed. Then
+the study of examples/digits.toml is run: the time before its first round that goes into trying one batch, and
+the share of the run that goes into checkpoints, with their digests.
 """
 
 from __future__ import annotations

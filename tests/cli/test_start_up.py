@@ -43,7 +43,7 @@ def test_nothing_heavy_is_imported_before_it_is_used():
 
 
 def test_what_takes_long_to_import_is_imported_where_it_is_used():
-    """`scipy.stats` takes as long as half of torch; only experiments and test suites may have it from the start."""
+    """`scipy.stats` takes long; only experiments and test suites have it from the start."""
     here = SOURCE / "fedhpo"
     found = {
         path.relative_to(here).parts[0]
