@@ -1,8 +1,10 @@
-"""How long a resumed run takes to catch up, and what recording costs.
+"""How long a resumed run takes to catch up, and what recording, checkpoints and the preflight cost.
 
     python benchmarks/replay.py [directory]
 
-4,000 rounds of 27 trials, a config for each of the 10 members of a cohort, are recorded and replayed.
+4,000 rounds of 27 trials, a config for each of the 10 members of a cohort, are recorded and replayed. Then
+the study of examples/digits.toml is run: the time before its first round that goes into trying one batch, and
+the share of the run that goes into checkpoints, with their digests.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import fedhpo as fh
 from fedhpo.protocol.federation import RoundReport, Work
-from fedhpo.run import Run
+from fedhpo.run import Run, open_read
 from fedhpo.run.recorded import RecordedSession
+from fedhpo.space.config import Config
+from fedhpo.study import Study
 from fedhpo.testing import ToyFederation
 from fedhpo.tuning.tune import COMMIT_EVERY
 
@@ -93,6 +98,26 @@ def recording(directory: Path, rounds: int = 100) -> float:
     return sum(outside[10:]) / sum(inside[10:]) - 1
 
 
+def digits(directory: Path) -> tuple[list[float], list[float]]:
+    """Seconds of the preflight, and the share of checkpoints, of three runs of examples/digits.toml."""
+    study = Study.load(Path(__file__).parents[1] / "examples" / "digits.toml")
+    preflights, shares = [], []
+    for number in range(3):
+        with study.federation() as federation:
+            tried = federation.preflight
+
+            def clocked(config: Config, metric: str, tried: Any = tried) -> None:
+                begun = time.perf_counter()
+                tried(config, metric)
+                preflights.append(time.perf_counter() - begun)
+
+            setattr(federation, "preflight", clocked)  # noqa: B010
+            study.tune(directory / f"digits-{number}", federation=federation)
+        with open_read(directory / f"digits-{number}") as run:
+            shares.append(run.facts()["checkpoint_share"])
+    return preflights, shares
+
+
 def main() -> None:
     """Print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -108,6 +133,11 @@ def main() -> None:
                 f"replayed in {again:.2f} s"
             )
         print(f"recording adds {recording(directory):.2%} to the time of the digits MLP with {TRIALS} trials")
+        preflights, shares = digits(directory)
+        print(
+            f"examples/digits.toml, three times: preflight {' '.join(f'{s:.3f}' for s in preflights)} s; "
+            f"checkpoints {' '.join(f'{share:.2%}' for share in shares)} of the run"
+        )
 
 
 if __name__ == "__main__":

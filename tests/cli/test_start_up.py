@@ -40,3 +40,14 @@ def test_nothing_heavy_is_imported_before_it_is_used():
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
     assert said.strip() == ""
+
+
+def test_what_takes_long_to_import_is_imported_where_it_is_used():
+    """`scipy.stats` takes long; only experiments and test suites have it from the start."""
+    here = SOURCE / "fedhpo"
+    found = {
+        path.relative_to(here).parts[0]
+        for path in here.rglob("*.py")
+        if any(line.startswith("from scipy.stats") for line in path.read_text().splitlines())
+    }
+    assert found <= {"research", "reproduce", "testing"}

@@ -17,6 +17,8 @@ SAID = {
     "noise_and_privacy": "permute-and-flip",
     "while_training": "random search",
 }
+#: What takes long, and what says the same in less time.
+SMALLER = {"noise_and_privacy": ("SEEDS = range(20)", "SEEDS = range(2)")}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -26,5 +28,10 @@ def test_the_script_runs(script, tmp_path, monkeypatch, capsys):
     for folder in ("users", "tutorials"):
         shutil.copytree(EXAMPLES / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path / "tutorials")
-    runpy.run_path(str(tmp_path / "tutorials" / script.name), run_name="__main__")
+    copy = tmp_path / "tutorials" / script.name
+    if script.stem in SMALLER:
+        whole, small = SMALLER[script.stem]
+        assert whole in copy.read_text()
+        copy.write_text(copy.read_text().replace(whole, small))
+    runpy.run_path(str(copy), run_name="__main__")
     assert SAID[script.stem] in capsys.readouterr().out

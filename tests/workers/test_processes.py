@@ -102,6 +102,20 @@ def test_a_job_that_meets_a_second_dead_worker_has_not_failed(pool, log):
     pool.cancel([slow])
 
 
+def test_a_job_sent_to_a_worker_that_dies_before_it_begins_has_not_failed(pool):
+    first, second = (psutil.Process(pid) for pid in pool.pids)
+    for worker in (first, second):  # as if about to die: what is sent to them arrives, and is never read
+        worker.suspend()
+    job = pool.submit(3)
+    assert job in pool._workers[0].held
+    first.kill()
+    while job not in pool._workers[1].held:  # until the death is noticed
+        assert pool.next(0.05) is None
+    second.kill()
+    done = pool.next()
+    assert (done.failure, done.value) == ("", 9)
+
+
 def test_a_cancelled_job_is_never_heard_of_again(pool, log):
     slow = [pool.submit("sleep") for _ in range(3)]
     kept = [pool.submit(number) for number in (2, 3)]

@@ -16,7 +16,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from fedhpo.aggregation.direction_filter import directions
 from fedhpo.aggregation.held import Updates, norm
@@ -61,6 +60,8 @@ def side_of(agreed: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> side_of(np.array([[0, 1, -1], [1, 0, -1], [-1, -1, 0]], float)).round(2).tolist()
     [0.58, 0.58, -0.58]
     """
+    from scipy.linalg import eigh
+
     last = len(agreed) - 1
     first = eigh(agreed, subset_by_index=[last, last])[1][:, 0]
     # A tie by number goes to the larger entries, so that the sign does not depend on the solver.

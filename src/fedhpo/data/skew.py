@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings, is_number
@@ -204,6 +203,8 @@ class PoissonSkew:
         check_settings(self)
 
     def __call__(self, labels: Array, rng: np.random.Generator, groups: Integers | None = None) -> Split:
+        from scipy.special import gammaln, xlogy
+
         mean = _mean_quantity(self.quantity, len(labels), self.clients)
         sizes = _fit(rng.poisson(mean, self.clients), len(labels))
         steps = _steps_from_own_class(labels, self.clients, rng)

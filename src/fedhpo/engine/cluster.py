@@ -25,9 +25,11 @@ from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.pool import Done, Order, Pool
-from fedhpo.workers.processes import ATTEMPTS, HELD
+from fedhpo.workers.processes import HELD
 from fedhpo.workers.spawn import keep_freed_memory
 
+#: An order whose worker was lost is repeated once.
+_ATTEMPTS = 2
 #: Seconds that a first worker may take to find a place and start.
 _PATIENCE = 300.0
 #: Workers that may be lost one after the other before any of them has started.
@@ -286,7 +288,7 @@ class RayPool(Pool):
             for order in orders:
                 self._unplace(order)
                 self._attempts[order] = self._attempts.get(order, 0) + (i == 0)
-                if self._attempts[order] >= ATTEMPTS:
+                if self._attempts[order] >= _ATTEMPTS:
                     del self._attempts[order]
                     self._ended.append(Done(order, failure=f"a worker was lost twice at this task: {error}"))
                 else:

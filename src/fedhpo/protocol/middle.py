@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom, norm
 
 from fedhpo.protocol.federation import Floats
 
@@ -53,6 +52,8 @@ def median_and_error(values: Floats) -> tuple[float, float]:
     >>> median_and_error(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]))
     (4.0, 1.2409211025880973)
     """
+    from scipy.stats import binom, norm
+
     ordered = np.sort(values)
     n = len(ordered)
     if n < 3:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from fedhpo.protocol.federation import Floats, Scores
 from fedhpo.protocol.objective import Objective
@@ -63,6 +62,8 @@ def middle_of(values: Floats) -> tuple[float, float]:
 
 
 def _client(client: int, found: Floats) -> Agreement:
+    from scipy.stats import spearmanr
+
     agreement = math.nan  # where nothing changes there is nothing to follow
     if np.ptp(found[:, 0]) and np.ptp(found[:, 1]):
         agreement = float(spearmanr(found[:, 0], found[:, 1]).statistic)

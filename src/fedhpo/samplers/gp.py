@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy.stats import qmc
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.pareto import pareto_order
@@ -30,7 +29,7 @@ from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.surrogates.acquisition import Acquisition, expected_improvement, noisy_expected_improvement
-from fedhpo.surrogates.cube import Cube, Floats
+from fedhpo.surrogates.cube import Cube, Floats, sobol
 from fedhpo.surrogates.hypervolume import hypervolume_improvement
 from fedhpo.surrogates.process import KNOWN, UNKNOWN, Process, fit, one_thread
 from fedhpo.surrogates.refine import refined
@@ -204,7 +203,7 @@ def _maximum(
     cube: Cube, rung: Sequence[Observation], acquisition: Acquisition, rng: np.random.Generator
 ) -> Floats:
     """The best of many points, after the best few, and the best configs so far, were moved about."""
-    wide = qmc.Sobol(len(cube.axes), rng=rng).random(_CANDIDATES)
+    wide = sobol(len(cube.axes), _CANDIDATES, rng)
     leaders = cube.points(rung[place].config for place in _best_first(rung)[:_REFINED])
     points = cube.snap(np.vstack([wide, leaders]))
     worth = acquisition(points)

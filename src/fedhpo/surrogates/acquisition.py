@@ -8,9 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import erfcx, ndtr, ndtri
-from scipy.stats import qmc
 
-from fedhpo.surrogates.cube import Floats
+from fedhpo.surrogates.cube import Floats, sobol
 from fedhpo.surrogates.process import Process
 
 Acquisition: TypeAlias = Callable[[Floats], Floats]
@@ -86,7 +85,7 @@ def noisy_expected_improvement(process: Process, pending: Floats, rng: np.random
     covariance[np.diag_indices(count)] += 1e-8 * process.kernel.signal
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    uniform = qmc.Sobol(count, rng=rng).random(_DRAWS)
+    uniform = sobol(count, _DRAWS, rng)
     draws = mean + ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)) @ root.T
 
     prior = process.kernel.between(points, points, process.owners)

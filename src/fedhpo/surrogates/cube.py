@@ -15,6 +15,14 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 
+def sobol(dimensions: int, count: int, rng: np.random.Generator) -> Floats:
+    """Quasi-random points of the unit cube."""
+    from scipy.stats import qmc  # takes long to import, and most searches need none of it
+
+    points: Floats = qmc.Sobol(dimensions, rng=rng).random(count)
+    return points
+
+
 def cells(hyperparameter: Hyperparameter, units: Floats) -> NDArray[np.int64]:
     """The index of the discrete value at each coordinate.
 

@@ -21,8 +21,6 @@ Value = TypeVar("Value")
 
 #: Jobs a worker holds at once: one it does, one that waits, so that it never idles.
 HELD = 2
-#: A job whose worker died is repeated once.
-ATTEMPTS = 2
 #: Workers that may die one after the other while they start.
 _STARTS = 3
 
@@ -48,6 +46,7 @@ class _Worker(Generic[Job]):
     pipe: connection.Connection
     ready: bool = False
     held: dict[int, Job] = field(default_factory=dict)
+    begun: int = 0  # the ticket that it last said to have begun; it says so of repeated jobs only
 
 
 class Processes(Pool[Job]):
@@ -56,6 +55,7 @@ class Processes(Pool[Job]):
     A worker begins with `prepare(own, *arguments)`, which makes its handler. `own` is what the user may have
     written, and travels as `pickled(own)`: a worker that cannot import it can then say so. `pack` turns a job
     into what is sent; `drop` is told of a job that will be packed again, will not end, or could not be sent.
+    A job whose worker died is repeated; it fails when a worker dies that has begun it once more.
 
     Raises `WorkersUnavailable` where a worker cannot be made ready.
     """
@@ -77,7 +77,7 @@ class Processes(Pool[Job]):
         self._held, self._pack, self._drop = held, pack, drop
         self._tickets = 0
         self._waiting: deque[tuple[int, Job]] = deque()
-        self._attempts: dict[int, int] = {}
+        self._repeated: set[int] = set()
         self._ended: deque[Ended[Job]] = deque()
         self._workers: list[_Worker[Job]] = []
         self._lost_at_start = _STARTS  # until one has started, the first that dies is enough
@@ -118,8 +118,7 @@ class Processes(Pool[Job]):
     def cancel(self, tickets: Iterable[int]) -> None:
         """Forget these jobs. There is no way to end one that is under way but to end its worker."""
         gone = set(tickets)
-        for ticket in gone:
-            self._attempts.pop(ticket, None)
+        self._repeated -= gone
         self._waiting = deque((ticket, job) for ticket, job in self._waiting if ticket not in gone)
         self._ended = deque(ended for ended in self._ended if ended.ticket not in gone)
         for worker in list(self._workers):
@@ -149,7 +148,7 @@ class Processes(Pool[Job]):
             ticket, job = self._waiting.popleft()
             try:
                 # Pickled on its own: a job that a worker cannot read is its failure, not the worker's end.
-                message = pickle.dumps((ticket, pickle.dumps(self._pack(job))))
+                message = pickle.dumps((ticket, pickle.dumps(self._pack(job)), ticket in self._repeated))
             except Exception as error:  # such as a rule that is not defined in a module
                 self._drop(job)
                 failure = f"the task cannot be sent to a worker process: {error}"
@@ -157,10 +156,11 @@ class Processes(Pool[Job]):
                 continue
             try:
                 worker.pipe.send_bytes(message)
-            except OSError:  # it is dead already: the job never began there, and this is no attempt at it
+            except OSError:  # it is dead already, and the job never began there
                 self._drop(job)
                 self._waiting.appendleft((ticket, job))
-                self._lost(worker)
+                while worker in self._workers:  # what it said before its end, then its end
+                    self._receive(worker)
             else:
                 worker.held[ticket] = job
 
@@ -175,12 +175,15 @@ class Processes(Pool[Job]):
                 raise WorkersUnavailable(message)
             worker.ready, self._lost_at_start = True, 0
             return
+        if isinstance(message, int):
+            worker.begun = message
+            return
         ticket, value, failure = message
-        self._attempts.pop(ticket, None)
+        self._repeated.discard(ticket)
         self._ended.append(Ended(ticket, worker.held.pop(ticket), value, failure))
 
     def _lost(self, worker: _Worker[Job]) -> None:
-        """A worker died: do again what it held; what it was doing for the second time has failed."""
+        """A worker died: do again what it held; a repeated job that it had begun has failed."""
         worker.process.join()
         code = worker.process.exitcode
         if not worker.ready:
@@ -191,16 +194,17 @@ class Processes(Pool[Job]):
                 )
             if self._lost_at_start >= _STARTS:
                 raise WorkersUnavailable(f"a worker process ended at once (exit code {code})")
-        for ticket in list(worker.held)[:1]:
-            self._attempts[ticket] = self._attempts.get(ticket, 0) + 1
+        first = next(iter(worker.held), None)
         for ticket, job in reversed(worker.held.items()):
-            if self._attempts.get(ticket, 0) >= ATTEMPTS:
-                del self._attempts[ticket]
+            if ticket == worker.begun:
+                self._repeated.discard(ticket)
                 failure = f"the worker process died twice at this task (exit code {code})"
                 self._ended.append(Ended(ticket, job, failure=failure))
-            else:
-                self._drop(job)
-                self._waiting.appendleft((ticket, job))
+                continue
+            if ticket == first:
+                self._repeated.add(ticket)
+            self._drop(job)
+            self._waiting.appendleft((ticket, job))
         self._replace(worker)
 
     def _replace(self, worker: _Worker[Job]) -> None:
@@ -225,7 +229,9 @@ def serve(
     pipe.send(None)
     while True:
         try:
-            ticket, packed = pipe.recv()
+            ticket, packed, repeated = pipe.recv()
+            if repeated:
+                pipe.send(ticket)
         except (EOFError, OSError):
             return
         value: Any = None

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from fedhpo.protocol.federation import Floats
 
@@ -43,6 +42,8 @@ class Elimination:
         free = self._count.sum() - np.count_nonzero(self._count)
         if free <= 0:
             return
+        from scipy.stats import chi2
+
         # All arms are taken to have one variance, so that an arm tried once has a bound too; what few scores
         # say of it is little, hence its upper confidence limit.
         seen = self._count > 0

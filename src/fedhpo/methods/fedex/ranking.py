@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from fedhpo.core.errors import InputError
 
@@ -63,6 +62,8 @@ def spearman(given: ArrayLike, truth: ArrayLike) -> float:
     >>> round(spearman([1, 2, 3, 4], [1, 2, 4, 3]), 4)  # 1 - 6 * 2 / (4 * 15)
     0.8
     """
+    from scipy.stats import rankdata
+
     ranks = [rankdata(x) for x in _pair(given, truth)]
     a, b = (rank - rank.mean() for rank in ranks)
     scale = float((a @ a) * (b @ b))

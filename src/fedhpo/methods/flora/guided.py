@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import qmc
 
 from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.surrogates.acquisition import log_improvement
-from fedhpo.surrogates.cube import Cube, Floats
+from fedhpo.surrogates.cube import Cube, Floats, sobol
 from fedhpo.surrogates.process import Process, fit
 from fedhpo.surrogates.refine import refined
 
@@ -78,7 +77,7 @@ class Guided:
         """Points from all over the space; in every other one only the server's hyperparameters move."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            points = qmc.Sobol(len(cube.axes), rng=rng).random(_CANDIDATES)
+            points = sobol(len(cube.axes), _CANDIDATES, rng)
         local = [place for place, name in enumerate(cube.space.names) if name.partition(".")[0] in LOCAL]
         points[::2, local] = cube.points([self.found])[:, local]
         return cube.snap(points)

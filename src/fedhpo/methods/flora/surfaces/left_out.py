@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from fedhpo.core.streams import derive
 from fedhpo.methods.flora.surfaces.aplm import APLM
@@ -74,6 +73,8 @@ def leave_out(
 
 
 def _compared(surface: Surface, party: PartyPairs) -> tuple[float, float, float]:
+    from scipy.stats import rankdata
+
     predicted, losses = surface.predict(party.configs), np.array(party.losses)
     error = math.sqrt(float(np.square(predicted - losses).mean()))
     regret = float(losses[int(np.argmin(predicted))] - losses.min())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import qmc
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.methods.flora.surfaces.surface import Surface
 from fedhpo.space import Space
 from fedhpo.space.config import Config
+from fedhpo.surrogates.cube import sobol
 from fedhpo.surrogates.refine import refined
 
 #: Quasi-random candidates; then so many of the best are refined, each by these many moves of each width.
@@ -26,7 +26,7 @@ def minimise(surface: Surface, space: Space, seed: int) -> tuple[Config, float]:
     if space != surface.space:
         raise InputError("space is not the one that the surface was fitted on")
     rng = stream(seed, "minimise")
-    wide = qmc.Sobol(space.dimensions, rng=rng).random(_CANDIDATES)
+    wide = sobol(space.dimensions, _CANDIDATES, rng)
     points = np.vstack([surface.cube.points(surface.tried), surface.cube.snap(wide)])
     losses = surface.at(points)
     order = np.argsort(losses, kind="stable")[:_REFINED]
