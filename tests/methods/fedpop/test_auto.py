@@ -8,7 +8,12 @@ import pytest
 import fedhpo as fh
 from fedhpo.methods.fedpop.finale import Finale
 from fedhpo.methods.fedpop.lineage import founders
+from fedhpo.methods.fedpop.means import Means
+from fedhpo.policies import Fixed
 from fedhpo.protocol.federation import Scores, Status
+from fedhpo.samplers import Random
+from fedhpo.search.search import Search
+from fedhpo.search.unrecorded import UnrecordedSession
 from fedhpo.testing import ToyFederation
 
 SPACE = fh.Space(
@@ -23,9 +28,8 @@ def tune(seed=0, federation=None, **options):
 
 
 def copies(result):
-    """Copies that go on training: the elite's are only kept."""
-    elite = max(trial["trial"] for trial in result.facts["trials"])
-    return [row for row in result.lineage if row["trial"] != elite]
+    """Copies that go on training: those beyond the first nine trials, elite and means, are only kept."""
+    return [row for row in result.lineage if row["trial"] < 9]
 
 
 def test_nobody_is_copied_before_three_are_left():
@@ -105,13 +109,64 @@ def test_what_was_best_on_the_way_is_a_candidate_in_the_end():
     best = result.facts["best"]
     assert best["rounds"] <= 16
     line = founders(result.facts["trials"])
-    elite = max(line)
-    assert best["trial"] == elite
-    assert line[elite] in {t["trial"] for t in result.facts["trials"] if t["status"] == "finished"}
+    assert best["trial"] >= 9
+    assert line[best["trial"]] in {t["trial"] for t in result.facts["trials"] if t["status"] == "finished"}
     sha = fh.tune(
         Spoiling(noise=0.0), SPACE, fh.SHA(9, finalists=3), rounds=20, total=100, cohort=6, objective="loss"
     )
     assert best["validation"]["value"] < sha.facts["best"]["validation"]["value"]
+
+
+class Swinging(ToyFederation):
+    """Every second round ends as far on one side of where training is as the round before on the other."""
+
+    def next_done(self, trial=None):
+        report = super().next_done(trial)
+        one = self._trials[report.trial]
+        one.weights = one.weights + (0.4 if report.round % 2 else -0.4) * np.ones_like(one.weights)
+        return report
+
+
+def test_the_mean_of_the_last_models_is_a_candidate_and_costs_no_round():
+    """Weights swing by 0.4 around their way: the mean over the last four of twenty rounds does not."""
+    swinging, steady = (tune(federation=kind(noise=0.0)) for kind in (Swinging, ToyFederation))
+    assert swinging.cost["rounds"] == steady.cost["rounds"]
+    best = swinging.facts["best"]
+    assert best["trial"] >= 9
+    last = [t for t in swinging.facts["trials"][:9] if t["status"] == "finished"]
+    assert best["validation"]["value"] < 0.2 * min(t["score"] for t in last)
+
+
+def test_means_by_hand():
+    """The mean of the models after rounds 9 and 10 of 10; two of one lineage have one in common."""
+    federation = ToyFederation(noise=0.0)
+    space = fh.Space(client={"lr": fh.Float(0.1, 1.0, log=True)}, server={"lr": 1.0})
+    search = Search(
+        space,
+        rounds=10,
+        total=30,
+        cohort=4,
+        seed=0,
+        objective=fh.Objective("loss"),
+        evaluator=fh.Evaluator(),
+    )
+    search.begin(UnrecordedSession(federation))
+    rung = search.start(3, Random(), Fixed())
+    search.train(rung, 4)
+    search.replace(rung[2], rung[0], rung[0].config, None, None)
+    means, weights = Means(10, 0.2), {}
+    for end in (9, 10):
+        means.train(search, rung, end)
+        for trial in rung:
+            weights[trial.number, end] = federation.state(trial.number).arrays["weights"].copy()
+    candidates = means.candidates(search)
+    assert len(candidates) == 4  # of each trial, and of the lineage of trials 0 and 2
+    expected = [(weights[n, 9] + weights[n, 10]) / 2 for n in range(3)]
+    expected.append((expected[0] + expected[2]) / 2)
+    for one, mean in zip(candidates, expected, strict=True):
+        np.testing.assert_allclose(federation.state(one.number).arrays["weights"], mean)
+        assert one.round == 10
+        assert not one.scores
 
 
 def test_it_says_why_it_cannot_be_private():
@@ -121,6 +176,8 @@ def test_it_says_why_it_cannot_be_private():
         Finale().rounds(search, None)
     with pytest.raises(fh.InputError, match=r"interval must be a share in \(0, 1\], not 2"):
         Finale(interval=2.0)
+    with pytest.raises(fh.InputError, match=r"tail must be a share in \[0, 1\), not 1"):
+        Finale(tail=1.0)
 
 
 def test_it_is_not_worse_than_halving_to_three_on_the_toy():

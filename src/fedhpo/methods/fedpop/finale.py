@@ -12,6 +12,7 @@ import numpy as np
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
+from fedhpo.methods.fedpop.means import Means
 from fedhpo.protocol.objective import paired_gain
 from fedhpo.schedules.halving import Halving
 from fedhpo.space import Float, Space
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 _SCOPES = ("client", "server")
-#: Later copies would have no time to show what they are worth.
-_LAST = 0.9
 #: The learning rates that a calmer copy may have less of.
 _RATES = ("client.lr", "server.lr")
 
@@ -38,8 +37,9 @@ class Finale:
     the worst of them is behind the best by more than `clear` standard errors of their paired difference, it
     goes on as a copy of the best under another config: one learning rate times `calmer`, with probability
     `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes
-    on as it is: no parent is ever lost. A snapshot of the best score so far (the elite) is kept, and is a
-    candidate in the end.
+    on as it is: no parent is ever lost. Over the last `tail` of the training nobody is copied; the mean of
+    each finalist's models after the rounds of that time is a candidate in the end. So is a snapshot of the
+    best score so far (the elite). Without `exchange` there are no copies, only these candidates.
     """
 
     trials: int | None = 27
@@ -50,12 +50,16 @@ class Finale:
     eps: float = 0.03
     calmer: float = 0.5
     calming: float = 0.5
+    tail: float = 0.2
+    exchange: bool = True
 
     def __post_init__(self) -> None:
         check_settings(self)
         _ = self._halving
         if not 0 < self.interval <= 1:
             raise InputError(f"interval must be a share in (0, 1], not {self.interval!r}")
+        if not 0 <= self.tail < 1:
+            raise InputError(f"tail must be a share in [0, 1), not {self.tail!r}")
 
     @property
     def _halving(self) -> Halving:
@@ -72,14 +76,16 @@ class Finale:
             search.eliminate([trial for trial in rung if trial not in kept])
             rung = kept
         elite: tuple[Trial, float] | None = None
+        means = Means(search.rounds, self.tail)
         for end in self._stops(ends[-2] if len(ends) > 1 else 0, search.rounds):
-            search.train(rung, end)
+            means.train(search, rung, end)
             if end == search.rounds:
-                rung = rung if elite is None else [*rung, elite[0]]
+                rung = [*rung, *means.candidates(search), *([] if elite is None else [elite[0]])]
             search.evaluate(rung)
             if end < search.rounds:
                 elite = self._kept(search, search.rank(rung)[0], elite)
-                if end <= _LAST * search.rounds:
+                # Later copies would have no time to show what they are worth.
+                if self.exchange and end <= means.begin:
                     self._exchange(search, rung)
         search.finish(rung)
         return search.best(rung)

@@ -28,6 +28,8 @@ from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
+    from fedhpo.reproduce.fedpop.many import Done
+    from fedhpo.research.statistics import Plan
 
 SCALES = ("default", *SETS)
 PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "judged")
@@ -122,20 +124,14 @@ def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
-    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done
-    from fedhpo.reproduce.fedpop.many_page import differences, facts
-    from fedhpo.reproduce.fedpop.many_page import page as many
+    from fedhpo.reproduce.fedpop.many import PLAN, Done
     from fedhpo.reproduce.fedpop.page import write
-    from fedhpo.reproduce.shared.pages import publish
     from fedhpo.research.statistics import Plan
 
     found = kept("fedpop", scale, SCALES, out)
     if scale != "default":
         return write(found, out)
-    plan, done = Plan.load(PLAN), [Done(**row) for row in found["rows"]]
-    return publish(
-        "fedpop", facts(plan, SETS, done), many(plan, SETS, done), out, None, differences(plan, done)
-    )
+    return _publish(Plan.load(PLAN), [Done(**row) for row in found["rows"]], out)
 
 
 def run(
@@ -177,16 +173,31 @@ def run(
 def _many(
     runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Small models and many seeds."""
-    from fedhpo.reproduce.fedpop.many import PLAN, SETS, run_all
-    from fedhpo.reproduce.fedpop.many_page import differences, facts, page
-    from fedhpo.reproduce.shared.pages import publish
+    """Small models and many seeds; the page of what is done is also written when it is stopped."""
+    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done, about, run_all
+    from fedhpo.reproduce.shared.planned import earlier_rows, so_far
     from fedhpo.research.statistics import Plan
 
     if only:
         raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
-    plan = Plan.load(PLAN)
-    done = run_all(plan, SETS, runs / "default.journal", say)
+    plan, journal = Plan.load(PLAN), runs / "default.journal"
+    kept_before = None if out is None else Path(out) / "fedpop.json"
+    earlier = earlier_rows(kept_before, about(plan, SETS), say)
+    try:
+        done = run_all(plan, SETS, journal, say, earlier=earlier)
+    except KeyboardInterrupt:
+        part = [Done(**row) for row in so_far(journal, about(plan, SETS))]
+        if len(part) >= len(earlier):  # what is kept is not replaced by less
+            _publish(plan, part, out)
+        raise
+    return _publish(plan, done, out)
+
+
+def _publish(plan: Plan, done: Sequence[Done], out: str | Path | None) -> dict[str, Any]:
+    from fedhpo.reproduce.fedpop.many import SETS
+    from fedhpo.reproduce.fedpop.many_page import differences, facts, page
+    from fedhpo.reproduce.shared.pages import publish
+
     return publish(
         "fedpop", facts(plan, SETS, done), page(plan, SETS, done), out, None, differences(plan, done)
     )
