@@ -4,9 +4,9 @@ They come from runs on federations and seeds of their own; docs/reproductions/fe
 test on others. FedPop's exchange harms under halving: shortly before an elimination a copy survives by the
 weights that it was given, so finalists are of one lineage, and a copy that draws from the prior or moves far
 is mostly worse than its parent. So here nobody is copied before three finalists are left, and among these
-only a trial that is clearly behind becomes a copy, near its parent, which goes on as it is. What halving picks
-after a few rounds are fast configs near instability, whose last model may be any: so the means of the last
-models are candidates, too.
+only a trial that is clearly behind becomes a copy, near its parent, which goes on as it is. What halving
+picks after a few rounds are fast configs near instability, whose last model may be any: so trials are judged
+by the means of their last models, which are candidates, too.
 """
 
 from __future__ import annotations

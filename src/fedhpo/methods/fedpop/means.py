@@ -23,13 +23,37 @@ def founder(trials: Sequence[Trial], number: int, step: int | None = None) -> in
 
 
 class Means:
-    """Over the last `tail` (a share) of `rounds`: each trial's mean model, as a trial that does not train."""
+    """Of each trial the mean of its models over one window of rounds, as a trial that does not train."""
 
-    def __init__(self, rounds: int, tail: float) -> None:
-        #: The round after which the mean begins.
-        self.begin = rounds - (max(1, round(tail * rounds)) if tail else 0)
-        self._means: dict[int, Trial] = {}
-        self._counts: dict[int, int] = {}
+    def __init__(self) -> None:
+        self._means: dict[Trial, Trial] = {}
+        self._counts: dict[Trial, int] = {}
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The means over the last window."""
+        return [self._means[trial] for trial in self._counts]
+
+    def trial_of(self, mean: Trial) -> Trial:
+        """Whose mean this is."""
+        return next(trial for trial, one in self._means.items() if one is mean)
+
+    def train(self, search: Search, rung: Sequence[Trial], until: int) -> None:
+        """Train these trials for a window, until each has `until` rounds; their means follow."""
+        self._counts.clear()
+        begin = min((trial.round for trial in rung if trial.training), default=until)
+        for end in range(begin + 1, until + 1):
+            search.train(rung, end)
+            for trial in rung:
+                if trial.training and trial.round == end:
+                    self._follow(search, trial)
+
+    def _follow(self, search: Search, trial: Trial) -> None:
+        count = self._counts[trial] = self._counts.get(trial, 0) + 1
+        if count == 1:
+            self._means[trial] = search.snapshot(trial, self._means.get(trial))
+        else:
+            search.mix(trial, self._means[trial], 1 / count)
 
     def candidates(self, search: Search) -> list[Trial]:
         """The mean of each trial, and of each lineage with several trials the mean of their means.
@@ -38,28 +62,12 @@ class Means:
         clients as a larger cohort would have.
         """
         families: dict[int, list[Trial]] = {}
-        for number, mean in self._means.items():
-            families.setdefault(founder(search.trials, number), []).append(mean)
+        for mean in self.trials:
+            families.setdefault(founder(search.trials, mean.number), []).append(mean)
         joint = []
         for first, *others in families.values():
             if others:
                 joint.append(search.snapshot(first))
                 for place, other in enumerate(others, start=2):
                     search.mix(other, joint[-1], 1 / place)
-        return [*self._means.values(), *joint]
-
-    def train(self, search: Search, rung: Sequence[Trial], until: int) -> None:
-        """Train these trials until each has `until` rounds; their means follow round by round."""
-        search.train(rung, min(until, self.begin))
-        for end in range(self.begin + 1, until + 1):
-            if any(trial.training and trial.round < end for trial in rung):
-                search.train(rung, end)
-                self._follow(search, [trial for trial in rung if trial.training and trial.round == end])
-
-    def _follow(self, search: Search, trials: Sequence[Trial]) -> None:
-        for trial in trials:
-            count = self._counts[trial.number] = self._counts.get(trial.number, 0) + 1
-            if count == 1:
-                self._means[trial.number] = search.snapshot(trial)
-            else:
-                search.mix(trial, self._means[trial.number], 1 / count)
+        return [*self.trials, *joint]
