@@ -1,6 +1,9 @@
 """Nakka et al. (2023), Federated hyperparameter optimization through reward-based strategies: challenges and
 insights.
 
+The default scale has small models and many worlds: see `fedhpo.reproduce.fedex_critique.many`. The others,
+"cnn" with a few seeds, "paper" and "smoke", are the paper's own experiments:
+
 CIFAR-10 dealt iid to B = 4 and B = 30 clients, all of which train in every round; 27 arms from the paper's
 space; FedEx alone under every step rule and discount. Ground truth is each arm trained alone; arms and
 truth are the same for all seeds. Every cell is a run of its own, so that the whole can be stopped and
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
@@ -68,12 +72,13 @@ class Scale:
         )
 
 
-SCALES: Mapping[str, Scale] = {
+SIZES: Mapping[str, Scale] = {
     # Sized so that it takes about an hour of two cores, "develop" another half.
-    "default": Scale("cifar10", "cnn_small", 10, 40, 5, 16, shape={"width": 8, "hidden": 64}),
+    "cnn": Scale("cifar10", "cnn_small", 10, 40, 5, 16, shape={"width": 8, "hidden": 64}),
     "paper": Scale("cifar10", "cnn_cifar", 1, 200, 5, 32),
     "smoke": Scale("digits", "mlp", 4, 4, 2, 16, clients=(3, 6), arms=5),
 }
+SCALES = ("default", *SIZES)
 
 
 @dataclass(frozen=True)
@@ -162,14 +167,17 @@ def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
-    from fedhpo.reproduce.fedex_critique.page import write
+    from fedhpo.reproduce.fedex_critique.many import CritiquePlan
+    from fedhpo.reproduce.fedex_critique.page import write, write_many
 
     found = kept("fedex-critique", scale, SCALES, out)
+    if scale == "default":
+        return write_many(CritiquePlan.load(), found["rows"], out)
     # JSON has no word for a round that never came.
     rows = [
         {**row, "collapse": math.inf if row["collapse"] is None else row["collapse"]} for row in found["rows"]
     ]
-    return write({**found, "rows": rows}, SCALES[scale], out)
+    return write({**found, "rows": rows}, SIZES[scale], out)
 
 
 def run(
@@ -185,7 +193,9 @@ def run(
     from fedhpo.reproduce.fedex_critique.page import write
 
     check_asked(scale, SCALES, only, PARTS)
-    size, folder = SCALES[scale], Path(runs) / scale
+    if scale == "default":
+        return _many(Path(runs), None if out is None else Path(out), only, say)
+    size, folder = SIZES[scale], Path(runs) / scale
     # The page always shows all that is there, whatever was asked for this time.
     parts = [part for part in PARTS if part in (only or USUAL) or _is_done(size, part, folder)]
     with OneAtATime[int](lambda clients: federation(size, clients, workers)) as federations:
@@ -216,6 +226,26 @@ def run(
         ],
     }
     return write(found, size, None if out is None else Path(out))
+
+
+def _many(runs: Path, out: Path | None, only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Small models and many worlds; the page of what is done is also written when it is stopped."""
+    from fedhpo.reproduce.fedex_critique.many import CritiquePlan, about, run_worlds
+    from fedhpo.reproduce.fedex_critique.page import write_many
+    from fedhpo.reproduce.shared.planned import earlier_rows, so_far
+
+    if only:
+        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
+    plan, journal = CritiquePlan.load(), runs / "default.journal"
+    earlier = earlier_rows(None if out is None else out / "fedex-critique.json", about(plan), say)
+    try:
+        rows = run_worlds(plan, journal, say, earlier)
+    except (KeyboardInterrupt, InputError):  # the latter: stopped in the middle of a ground truth
+        part = so_far(journal, about(plan))
+        if part and len(part) >= len(earlier):  # what is kept is not replaced by less
+            write_many(plan, part, out)
+        raise
+    return write_many(plan, rows, out)
 
 
 def _truth(

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.core.errors import Terminated
 from fedhpo.methods import SHA, FedEx, FedPop, Tuner
 from fedhpo.methods.fedpop.finale import Finale
 from fedhpo.methods.fedpop.lineage import lineages
@@ -23,6 +22,7 @@ from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.planned import Key, Row, run_planned
 from fedhpo.reproduce.shared.remembering import Remembering
+from fedhpo.reproduce.shared.runs import go_on
 from fedhpo.research.statistics import Plan
 from fedhpo.schedules import Halving
 
@@ -143,7 +143,6 @@ def _run(federation: Federation, classes: int, setting: Setting, set: str, metho
             ).facts
     except TuningError:
         return Done(method, set, seed, 100 / classes, 0, diverged=True)
-    if facts["status"] == "stopped":
-        raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
+    go_on(facts)
     accuracy = 100 * float(facts["best"]["test"]["accuracy"])
     return Done(method, set, seed, accuracy, lineages(facts["trials"]))
