@@ -2,7 +2,6 @@
 
 import json
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.methods.fedex.policy import FedEx
-from fedhpo.reproduce import reproduction
 from fedhpo.reproduce.fedex_critique.claims import (
     Claim,
     Rows,
@@ -316,14 +314,3 @@ def test_all_verdicts_on_one_page(tmp_path):
 def test_bad_input_is_named(more, message, capsys):
     assert main(["reproduce", *more]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_killed_and_resumed_ends_in_the_same_result(tmp_path):
-    run = partial(reproduction("fedex-femnist").run, "smoke", runs=tmp_path, workers=0, say=lambda text: None)
-    found = run(out=tmp_path / "pages")
-    assert 30 <= found["killed_after"] < 60
-    assert found["same"]
-    assert found["results"]["killed"]["policies"] == 4
-    assert found["results"]["long"]["rounds"] <= 80
-    assert "ends in the same result" in (tmp_path / "pages/fedex-femnist-smoke.md").read_text()
-    assert run(out=tmp_path / "pages") == found  # also once everything is there

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
 from fedhpo.reproduce.fedex_critique.settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
+from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 from fedhpo.research.ground_truth import train_alone
 from fedhpo.space import Float, Space
@@ -229,23 +229,23 @@ def run(
 
 
 def _many(runs: Path, out: Path | None, only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
-    """Small models and many worlds; the page of what is done is also written when it is stopped."""
+    """Small models and many worlds."""
     from fedhpo.reproduce.fedex_critique.many import CritiquePlan, about, run_worlds
     from fedhpo.reproduce.fedex_critique.page import write_many
-    from fedhpo.reproduce.shared.planned import earlier_rows, so_far
 
-    if only:
-        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
-    plan, journal = CritiquePlan.load(), runs / "default.journal"
-    earlier = earlier_rows(None if out is None else out / "fedex-critique.json", about(plan), say)
-    try:
-        rows = run_worlds(plan, journal, say, earlier)
-    except (KeyboardInterrupt, InputError):  # the latter: stopped in the middle of a ground truth
-        part = so_far(journal, about(plan))
-        if part and len(part) >= len(earlier):  # what is kept is not replaced by less
-            write_many(plan, part, out)
-        raise
-    return write_many(plan, rows, out)
+    plan = CritiquePlan.load()
+    return planned_pages(
+        Planned(
+            "fedex-critique",
+            about(plan),
+            lambda path, earlier: run_worlds(plan, path, say, earlier),
+            lambda rows: write_many(plan, rows, out),
+        ),
+        runs,
+        out,
+        only,
+        say,
+    )
 
 
 def _truth(

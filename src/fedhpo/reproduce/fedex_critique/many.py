@@ -1,4 +1,4 @@
-"""The critique at a scale that can tell: small models, and many worlds, each with clients and arms of its own.
+"""The critique at a scale that can tell: small models, many worlds, each with clients and arms of its own.
 
 A world's seed draws its clients from those of one deal, its arms and the first model; the truth is each arm
 trained alone in that world. What is compared stands in `plan.toml` before the first run. One run is a world
@@ -87,7 +87,7 @@ def space(setting: Setting) -> Space:
 
 
 def world(data: FederatedData, seed: int, clients: int, most: int) -> FederatedData:
-    """So many clients of the world with this seed, out of `most` that it has; the rest validates and tests."""
+    """So many of the `most` clients of the world with this seed; the rest of the data validates and tests."""
     from fedhpo.data.container import Split
 
     own = stream(seed, "world").choice(data.clients, most, replace=False)[:clients].tolist()

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
+from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 
 if TYPE_CHECKING:
@@ -173,24 +173,23 @@ def run(
 def _many(
     runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Small models and many seeds; the page of what is done is also written when it is stopped."""
+    """Small models and many seeds."""
     from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done, about, run_all
-    from fedhpo.reproduce.shared.planned import earlier_rows, so_far
     from fedhpo.research.statistics import Plan
 
-    if only:
-        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
-    plan, journal = Plan.load(PLAN), runs / "default.journal"
-    kept_before = None if out is None else Path(out) / "fedpop.json"
-    earlier = earlier_rows(kept_before, about(plan, SETS), say)
-    try:
-        done = run_all(plan, SETS, journal, say, earlier=earlier)
-    except KeyboardInterrupt:
-        part = [Done(**row) for row in so_far(journal, about(plan, SETS))]
-        if len(part) >= len(earlier):  # what is kept is not replaced by less
-            _publish(plan, part, out)
-        raise
-    return _publish(plan, done, out)
+    plan = Plan.load(PLAN)
+    return planned_pages(
+        Planned(
+            "fedpop",
+            about(plan, SETS),
+            lambda path, earlier: run_all(plan, SETS, path, say, earlier=earlier),
+            lambda rows: _publish(plan, [Done(**row) for row in rows], out),
+        ),
+        runs,
+        out,
+        only,
+        say,
+    )
 
 
 def _publish(plan: Plan, done: Sequence[Done], out: str | Path | None) -> dict[str, Any]:

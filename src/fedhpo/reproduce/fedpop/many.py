@@ -97,8 +97,8 @@ def run_all(
     say: Callable[[str], None],
     workers: int | None = 0,
     earlier: Sequence[Row] = (),
-) -> list[Done]:
-    """Run what neither the journal nor `earlier` holds; all runs of the plan come back."""
+) -> list[Row]:
+    """Run what neither the journal nor `earlier` holds; the rows of all runs of the plan come back."""
     from fedhpo.federations.simulate import simulate
 
     federations: dict[str, tuple[Remembering, int]] = {}
@@ -118,11 +118,10 @@ def run_all(
         return asdict(_run(*federations[name], sets[name], name, method, seed))
 
     try:
-        rows = run_planned(todo(plan), about(plan, sets), path, run, say, earlier)
+        return run_planned(todo(plan), about(plan, sets), path, run, say, earlier)
     finally:
         for federation, _ in federations.values():
             federation.close()
-    return [Done(**row) for row in rows]
 
 
 def _run(federation: Federation, classes: int, setting: Setting, set: str, method: str, seed: int) -> Done:

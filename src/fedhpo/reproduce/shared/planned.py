@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedhpo.core.errors import InputError
 from fedhpo.core.journal import Journal
 
 Row = Mapping[str, Any]
@@ -77,11 +79,6 @@ def _taken(
     return taken
 
 
-def so_far(path: Path, about: Mapping[str, Any]) -> list[Row]:
-    """The runs that a journal holds."""
-    return list(Journal(path, about))
-
-
 def earlier_rows(path: Path | None, about: Mapping[str, Any], say: Callable[[str], None]) -> list[Row]:
     """The runs of the data that an earlier call wrote, if it was made by the same plan and settings."""
     if path is None or not path.is_file():
@@ -92,3 +89,30 @@ def earlier_rows(path: Path | None, about: Mapping[str, Any], say: Callable[[str
         say(f"{path}: made with other settings ({', '.join(changed)}); nothing is taken up from it")
         return []
     return list(data["rows"])
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The default scale of a reproduction: what its runs depend on, how they are run, and their page."""
+
+    name: str
+    about: Mapping[str, Any]
+    run: Callable[[Path, Sequence[Row]], Sequence[Row]]
+    write: Callable[[Sequence[Row]], dict[str, Any]]
+
+
+def planned_pages(
+    what: Planned, runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run what has not been run, and write the page; when it is stopped, the page of what is done."""
+    if only:
+        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
+    journal = runs / "default.journal"
+    earlier = earlier_rows(None if out is None else Path(out) / f"{what.name}.json", what.about, say)
+    try:
+        return what.write(what.run(journal, earlier))
+    except (KeyboardInterrupt, InputError):  # the latter: stopped in the middle of a ground truth
+        part = list(Journal(journal, what.about)) if journal.is_file() else []
+        if part and len(part) >= len(earlier):  # what is kept is not replaced by less
+            what.write(part)
+        raise
