@@ -141,6 +141,32 @@ def test_the_mean_of_the_last_models_is_a_candidate_and_costs_no_round():
     assert best["validation"]["value"] < 0.2 * min(t["score"] for t in last)
 
 
+class Breaking(ToyFederation):
+    """Breaks at one of its mixes, if told so."""
+
+    left = -1
+
+    def mix(self, source, target, share):
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("broken")
+        super().mix(source, target, share)
+
+
+@pytest.mark.filterwarnings("error")  # such as of a report that cannot be written
+@pytest.mark.parametrize("broken_at", [1, 8])
+def test_a_run_that_breaks_in_the_middle_of_a_mean_ends_in_the_same_result(broken_at, tmp_path):
+    unbroken = tune(federation=Breaking(noise=0.005))
+    federation = Breaking(noise=0.005)
+    federation.left = broken_at
+    with pytest.raises(RuntimeError, match="broken"):
+        tune(federation=federation, run=tmp_path / "run")
+    resumed = tune(federation=Breaking(noise=0.005), run=tmp_path / "run")
+    assert resumed.facts["best"] == unbroken.facts["best"]
+    assert resumed.facts["trials"] == unbroken.facts["trials"]
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
 def test_means_by_hand():
     """The mean of the models after rounds 9 and 10 of 10; two of one lineage have one in common."""
     federation = ToyFederation(noise=0.0)

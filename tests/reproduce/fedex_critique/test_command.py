@@ -307,7 +307,7 @@ def test_all_verdicts_on_one_page(tmp_path):
     ("more", "message"),
     [
         (["nothing"], "unknown reproduction 'nothing'; known: fedex-critique, fedex-femnist"),
-        (["fedex-critique", "--scale", "big"], "unknown scale 'big'; known: default, cnn, paper, smoke"),
+        (["fedex-critique", "--scale", "big"], "unknown scale 'big'; known: cnn, default, paper, smoke"),
         (["fedex-critique", "--only", "plane"], "unknown part 'plane' (did you mean 'plain'?)"),
     ],
 )

@@ -121,14 +121,25 @@ class Finale:
         if not lost and not self._behind(search, order[-1], best):
             return
 
-        def choose() -> dict[str, Any]:
+        def choose() -> list[dict[str, Any]]:  # in the form of FedPop's own exchange, for the report
             rng = stream(search.seed, "finale", worst.number, len(worst.replacements))
-            return self._child(best.config, search.space, rng).to_dict()
+            scores = [None if one.score is None else one.score.value for one in (order[-1], best)]
+            return [
+                {
+                    "trial": worst.number,
+                    "source": best.number,
+                    "source_step": len(best.replacements),
+                    "round": best.round,
+                    "left": worst.round,
+                    "reason": worst.reason,
+                    "score": scores[0],
+                    "source_score": scores[1],
+                    "config": self._child(best.config, search.space, rng).to_dict(),
+                }
+            ]
 
-        key = {"trial": worst.number, "source": best.number, "round": best.round}
-        config = Config.from_dict(search.session.decide("exchange", key, choose))
-        told = [None if t.score is None else t.score.value for t in (order[-1], best)]
-        search.replace(worst, best, config, *told)
+        [copy] = search.session.decide("exchange", {"trial": worst.number, "round": best.round}, choose)
+        search.replace(worst, best, Config.from_dict(copy["config"]), copy["score"], copy["source_score"])
 
     def _behind(self, search: Search, worst: Trial, best: Trial) -> bool:
         """Whether a mean is behind another beyond doubt, by their paired scores."""

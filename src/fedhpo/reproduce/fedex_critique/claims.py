@@ -150,7 +150,7 @@ def step_rules(rows: Rows) -> Claim:
     return Claim(
         "the best step rule changes with the number of clients",
         "constant at B = 4, aggressive at B = 30",
-        f"constant leads by {_points(leads[0])} at B = {few}, aggressive by {_points(leads[1])} at B = {many}",
+        f"constant leads by {_points(leads[0])} at B = {few}, aggressive by {_points(leads[1])} at {many}",
         tuple(leads),
     )
 
