@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
+from fedhpo.reproduce.fedex_critique.only import only
 from fedhpo.reproduce.fedex_critique.settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
 from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
@@ -137,23 +138,7 @@ def arms(scale: Scale, part: str) -> LearnedPolicy:
 
 def cut(data: FederatedData, clients: int) -> FederatedData:
     """The first `clients` clients; what the others hold to validate and test on goes to one more client."""
-    from fedhpo.data.container import Split
-
-    if clients == data.clients:
-        return data
-
-    def kept(split: Split, rest: bool) -> Split:
-        others = [split.rows(c) for c in range(clients, data.clients)] if rest else []
-        last = np.concatenate([np.empty(0, np.int64), *others])
-        return Split.from_lists([*(split.rows(c) for c in range(clients)), last])
-
-    return replace(
-        data,
-        train=kept(data.train, rest=False),
-        validation=kept(data.validation, rest=True),
-        test=kept(data.test, rest=True),
-        client_names=None,
-    ).validate()
+    return data if clients == data.clients else only(data, range(clients))
 
 
 def federation(scale: Scale, clients: int, workers: int | None) -> Federation:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.learned import LearnedPolicy
+from fedhpo.reproduce.fedex_critique.only import only
 from fedhpo.reproduce.fedex_critique.settings import PLAIN, PRETRAIN, REMEDIES
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.planned import Key, Row, run_planned
@@ -88,23 +87,8 @@ def space(setting: Setting) -> Space:
 
 def world(data: FederatedData, seed: int, clients: int, most: int) -> FederatedData:
     """So many of the `most` clients of the world with this seed; the rest of the data validates and tests."""
-    from fedhpo.data.container import Split
-
-    own = stream(seed, "world").choice(data.clients, most, replace=False)[:clients].tolist()
-    others = [client for client in range(data.clients) if client not in set(own)]
-
-    def kept(split: Split, rest: bool) -> Split:
-        last = [split.rows(c) for c in others] if rest else []
-        joined = np.concatenate([np.empty(0, np.int64), *last])
-        return Split.from_lists([*(split.rows(c) for c in own), joined])
-
-    return replace(
-        data,
-        train=kept(data.train, rest=False),
-        validation=kept(data.validation, rest=True),
-        test=kept(data.test, rest=True),
-        client_names=None,
-    ).validate()
+    own = stream(seed, "world").choice(data.clients, most, replace=False)[:clients]
+    return only(data, own.tolist())
 
 
 def run_worlds(
