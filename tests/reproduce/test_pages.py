@@ -78,7 +78,7 @@ def test_the_html_has_whole_words_escaped_claims_and_no_program():
 def test_a_page_is_written_again_from_what_is_kept(tmp_path, request):
     kept = request.config.rootpath / "docs" / "reproductions"
     for name in ("fedtune", "flora", "fedex-femnist", "fedpop", "noisy-eval"):
-        scale = "cnn" if name == "fedpop" else "default"
+        scale = "cnn" if name in ("fedpop", "fedex-femnist") else "default"
         file = name if scale == "default" else f"{name}-{scale}"
         (tmp_path / f"{file}.json").write_text((kept / f"{file}.json").read_text())
         reproduction(name).page(scale, tmp_path)

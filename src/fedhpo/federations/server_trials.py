@@ -132,6 +132,10 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
+        self.mix(source, target, 1.0)
+
+    def mix(self, source: int, target: int, share: float) -> None:
+        """The same, but with weights that are only this share of the way towards those of `source`."""
         origin, copy = self[source], self[target]
         if origin.shape != copy.shape:
             raise InputError(
@@ -139,9 +143,10 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
                 f"its model has another shape ({copy.shape}, not {origin.shape})"
             )
         self.idle(target)
+        old, new = copy.weights, origin.weights
         self[target] = replace(
             copy,
-            weights=origin.weights,
+            weights=new if share == 1 else old + np.asarray(share, old.dtype) * (new - old),
             memory=origin.memory,
             round=origin.round,
             previous=origin.previous,
@@ -360,6 +365,9 @@ class HoldsTrials(Federation):
 
     def fork(self, source: int, target: int) -> None:
         self._trials.fork(source, target)
+
+    def mix(self, source: int, target: int, share: float) -> None:
+        self._trials.mix(source, target, share)
 
     def stop(self, trial: int) -> None:
         self._trials.stop(trial)

@@ -195,6 +195,7 @@ class SimulatedFederation(HoldsTrials):
         able = {
             protocol.CLIENT_CONFIGS,
             protocol.FORK,
+            protocol.MIX,
             protocol.PRODUCTS,
             protocol.QUERY,
             protocol.REPEATABLE,

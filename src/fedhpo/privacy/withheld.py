@@ -94,6 +94,10 @@ class SealedFederation(Federation):
         """Make `target` a copy of `source`."""
         self.inner.fork(source, target)
 
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Move `target` towards `source`."""
+        self.inner.mix(source, target, share)
+
     def stop(self, trial: int) -> None:
         """Free the trial."""
         self._kept.pop(trial, None)

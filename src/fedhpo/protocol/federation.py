@@ -33,6 +33,7 @@ BEFORE, AFTER = "before", "after"
 #: What a federation may be able to do; a method that needs more is refused at the start.
 CLIENT_CONFIGS = "client configs"  # a config for each member of a cohort
 FORK = "fork"  # copy a trial
+MIX = "mix"  # move a trial's weights towards another's, at the server
 QUERY = "query"  # work at the clients that is not a round
 REPEATABLE = "repeatable"  # the same calls give the same results, bit for bit
 SCORES_IN_ROUND = "scores in a round"  # training clients hold validation data
@@ -342,6 +343,14 @@ class Federation(ABC):
         Both must have the same model shape. The target keeps its own random stream. Where a round of the
         source is under way, the copy is of the model before it.
         """
+
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Move `target` by this share of the way towards `source`: its weights; else it becomes a copy.
+
+        With shares of 1, 1/2, 1/3 and so on a trial is the mean of what it was mixed from. As in `fork`, both
+        must have the same model shape. Federations that are able to (`MIX`) have it.
+        """
+        raise InputError("this federation cannot mix models")
 
     @abstractmethod
     def stop(self, trial: int) -> None:

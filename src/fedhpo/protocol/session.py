@@ -96,6 +96,9 @@ class Session(Protocol):
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`: weights, server optimiser state and round clock."""
 
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Move the weights of `target` by this share towards those of `source`; else it becomes a copy."""
+
     def stop(self, trial: int) -> None:
         """Free the trial."""
 

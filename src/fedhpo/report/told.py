@@ -116,7 +116,7 @@ class Told:
             self.failures.take(items, replayed=True)
         if event.kind in ("round", "done"):
             self._take_rounds(event, items)
-        elif event.kind in ("evaluate", "fork", "decide release"):
+        elif event.kind in ("evaluate", "fork", "mix", "decide release"):
             self._take_evaluation(event, items)
         elif event.kind == "decide ask" and event.result is not None:
             config = json.loads(event.result)

@@ -26,7 +26,7 @@ def reproduction(name: str) -> ModuleType:
     """The module of a reproduction.
 
     >>> sorted(reproduction("fedex-critique").SCALES)
-    ['default', 'paper', 'smoke']
+    ['cnn', 'default', 'paper', 'smoke']
     """
     if name not in REPRODUCTIONS:
         raise unknown_name("reproduction", name, REPRODUCTIONS)

@@ -128,24 +128,22 @@ class RecordedSession(Federation):
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A fresh model."""
-
-        def apply() -> None:
-            self._trials.add(trial)
-            self._changed.add(trial)
-
         call = {"trial": trial, "model": dict(model), "seed": seed}
-        self._tell("start", call, lambda: self.inner.start(trial, model, seed), apply)
+        self._tell("start", call, lambda: self.inner.start(trial, model, seed), lambda: self._changes(trial))
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
+        call = {"source": source, "target": target}
+        self._tell("fork", call, lambda: self.inner.fork(source, target), lambda: self._changes(target))
 
-        def apply() -> None:
-            self._trials.add(target)
-            self._changed.add(target)
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Move `target` towards `source`."""
+        call = {"source": source, "target": target, "share": share}
+        self._tell("mix", call, lambda: self.inner.mix(source, target, share), lambda: self._changes(target))
 
-        self._tell(
-            "fork", {"source": source, "target": target}, lambda: self.inner.fork(source, target), apply
-        )
+    def _changes(self, trial: int) -> None:
+        self._trials.add(trial)
+        self._changed.add(trial)
 
     def stop(self, trial: int) -> None:
         """Free the trial."""
@@ -160,13 +158,8 @@ class RecordedSession(Federation):
 
     def restore(self, trial: int, state: TrialState) -> None:
         """Bring a trial back; the record holds a digest of the state, not the state."""
-
-        def apply() -> None:
-            self._trials.add(trial)
-            self._changed.add(trial)
-
         call = {"trial": trial, "state": _state_digest(state)}
-        self._tell("restore", call, lambda: self.inner.restore(trial, state), apply)
+        self._tell("restore", call, lambda: self.inner.restore(trial, state), lambda: self._changes(trial))
 
     def submit(self, work: Work) -> None:
         """Begin a round."""

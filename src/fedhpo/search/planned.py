@@ -65,6 +65,10 @@ class PlannedSession(Scratch):
         """Copy the clock."""
         self._rounds[target] = self._rounds[source]
 
+    def mix(self, source: int, target: int, share: float) -> None:
+        """The clock of `source`, too."""
+        self.fork(source, target)
+
     def stop(self, trial: int) -> None:
         """Free the trial."""
         if trial not in self._rounds:

@@ -403,6 +403,16 @@ class Search:
         self.replace(into, trial, trial.config, None, value)
         return into
 
+    def mix(self, trial: Trial, into: Trial, share: float) -> None:
+        """Move a trial that does not train, a snapshot, by this share towards another as it is now.
+
+        With shares of 1/2, 1/3 and so on it is the mean of the models that it was mixed from.
+        """
+        self.session.mix(trial.number, into.number, share)
+        into.round = trial.round
+        for known in (into.scores, into.evaluations, into.losses):
+            known.clear()
+
     def evaluate(self, trials: Sequence[Trial]) -> None:
         """A fresh score of each trial, through the channel that the evaluator sets."""
         ready = [trial for trial in trials if trial.status != FAILED]

@@ -82,6 +82,10 @@ class UnrecordedSession(Scratch):
         """Make `target` a copy of `source`."""
         self.federation.fork(source, target)
 
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Move `target` towards `source`."""
+        self.federation.mix(source, target, share)
+
     def stop(self, trial: int) -> None:
         """Free the trial."""
         self.federation.stop(trial)

@@ -29,6 +29,7 @@ from fedhpo.protocol.federation import (
     BEFORE,
     CLIENT_CONFIGS,
     FORK,
+    MIX,
     QUERY,
     REPEATABLE,
     SCORES_IN_ROUND,
@@ -431,6 +432,25 @@ class FederationSuite:
         with pytest.raises(InputError, match=r"shape|model"):
             federation.fork(0, 1)
         assert same(frozen(federation.state(1)), before)
+
+    def test_a_trial_that_is_mixed_is_a_mean(self, federation: Federation) -> None:
+        needs(federation, MIX)
+        self.start(federation, 0, 1, 2)
+        self.train(federation, 0, 1)
+        self.train(federation, 1, 2)
+        before = [frozen(federation.state(trial)).arrays for trial in (0, 1)]
+        federation.mix(0, 2, 1.0)
+        assert same_arrays(federation.state(2), federation.state(0))
+        federation.mix(1, 2, 0.5)
+        mixed, source = federation.state(2).arrays["weights"], federation.state(1).arrays
+        np.testing.assert_allclose(
+            mixed, (before[0]["weights"] + before[1]["weights"]) / 2, rtol=1e-5, atol=1e-7
+        )
+        # All but the weights is as in a fork, and the source stays as it was.
+        others = {name for name in source if name != "weights"}
+        assert all(np.array_equal(federation.state(2).arrays[name], source[name]) for name in others)
+        assert all(np.array_equal(source[name], before[1][name]) for name in source)
+        assert self.train(federation, 2, 1).round == 3
 
     # State
 

@@ -34,6 +34,7 @@ SPACE = Space(
 CAPABILITIES = {
     protocol.CLIENT_CONFIGS,
     protocol.FORK,
+    protocol.MIX,
     protocol.PRODUCTS,
     protocol.QUERY,
     protocol.REPEATABLE,

@@ -18,6 +18,7 @@ from fedhpo.protocol.federation import (
     BEFORE,
     CLIENT_CONFIGS,
     FORK,
+    MIX,
     PRODUCTS,
     QUERY,
     REPEATABLE,
@@ -91,7 +92,7 @@ class ToyFederation(Federation):
         self.train_clients: Ints = np.arange(clients)
         self.validation_clients: Ints = np.arange(clients)
         self.test_clients: Ints = np.arange(clients)
-        able = {CLIENT_CONFIGS, FORK, PRODUCTS, QUERY, SCORES_IN_ROUND}
+        able = {CLIENT_CONFIGS, FORK, MIX, PRODUCTS, QUERY, SCORES_IN_ROUND}
         self.capabilities = frozenset(able | {REPEATABLE} if repeatable else able)
         self.seed, self.best_lr, self.noise, self.parameters = seed, best_lr, noise, parameters
         self.missing, self.failing, self.seconds = missing, failing, seconds
@@ -114,6 +115,13 @@ class ToyFederation(Federation):
                 f"trials {source} and {target} have different models: {origin.model}, {copy.model}"
             )
         copy.weights, copy.round, copy.previous = origin.weights.copy(), origin.round, origin.previous
+
+    def mix(self, source: int, target: int, share: float) -> None:
+        """Weights a share of the way towards those of `source`."""
+        old = self._trials[target].weights
+        self.fork(source, target)
+        mixed = self._trials[target]
+        mixed.weights = old + share * (mixed.weights - old)
 
     def stop(self, trial: int) -> None:
         """Forget the trial."""

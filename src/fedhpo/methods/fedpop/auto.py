@@ -4,7 +4,9 @@ They come from runs on federations and seeds of their own; docs/reproductions/fe
 test on others. FedPop's exchange harms under halving: shortly before an elimination a copy survives by the
 weights that it was given, so finalists are of one lineage, and a copy that draws from the prior or moves far
 is mostly worse than its parent. So here nobody is copied before three finalists are left, and among these
-only a trial that is clearly behind becomes a copy, near its parent, which goes on as it is.
+only a trial that is clearly behind becomes a copy, near its parent, which goes on as it is. What halving
+picks after a few rounds are fast configs near instability, whose last model may be any: so trials are judged
+by the means of their last models, which are candidates, too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import ClassVar
 from fedhpo.methods.fedpop.finale import Finale
 from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
-from fedhpo.protocol.federation import FORK
+from fedhpo.protocol.federation import FORK, MIX
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class FedPopAuto(Preset):
     rate: int = 3
 
     name: ClassVar[str] = "fedpop-auto"
+    number: ClassVar[int] = 2
 
     def tuner(self) -> Tuner:
         """Random configs."""
@@ -40,5 +43,5 @@ class FedPopAuto(Preset):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Copies of trials besides."""
-        return super().needs | {FORK}
+        """Copies and means of trials besides."""
+        return super().needs | {FORK, MIX}

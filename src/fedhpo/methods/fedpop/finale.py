@@ -12,6 +12,7 @@ import numpy as np
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
+from fedhpo.methods.fedpop.means import Means
 from fedhpo.protocol.objective import paired_gain
 from fedhpo.schedules.halving import Halving
 from fedhpo.space import Float, Space
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 _SCOPES = ("client", "server")
-#: Later copies would have no time to show what they are worth.
-_LAST = 0.9
 #: The learning rates that a calmer copy may have less of.
 _RATES = ("client.lr", "server.lr")
 
@@ -34,12 +33,15 @@ _RATES = ("client.lr", "server.lr")
 class Finale:
     """Halving to `finalists` trials, which are of different lineages as nobody was copied before.
 
-    Every `interval` (a share of a full training) the finalists are scored afresh, all at the same clients. If
-    the worst of them is behind the best by more than `clear` standard errors of their paired difference, it
-    goes on as a copy of the best under another config: one learning rate times `calmer`, with probability
-    `calming`, or all values moved by at most `eps` of their range, never drawn from the prior. The best goes
-    on as it is: no parent is ever lost. A snapshot of the best score so far (the elite) is kept, and is a
-    candidate in the end.
+    The rest of the training is cut into windows of `interval` (a share of a full training), the last one of
+    `tail`. At the end of each the mean of a finalist's models after the window's rounds is scored, all at the
+    same clients: a last model says little of a config near instability. From the share `since` of the
+    training on, if the mean of the worst is behind that of the best by more than `clear` standard errors of
+    their paired difference, the worst goes on from the mean of the best, under another config: one learning
+    rate times `calmer`, with probability `calming`, or all values moved by at most `eps` of their range,
+    never drawn from the prior. The best goes on as it is: no parent is ever lost. Candidates in the end are
+    the finalists, their means over the last window, the mean of those of one lineage, and the mean with the
+    best score before (the elite). Without `exchange` nobody is copied.
     """
 
     trials: int | None = 27
@@ -50,12 +52,17 @@ class Finale:
     eps: float = 0.03
     calmer: float = 0.5
     calming: float = 0.5
+    tail: float = 0.2
+    since: float = 0.5
+    exchange: bool = True
 
     def __post_init__(self) -> None:
         check_settings(self)
         _ = self._halving
         if not 0 < self.interval <= 1:
             raise InputError(f"interval must be a share in (0, 1], not {self.interval!r}")
+        if not 0 < self.tail < 1:
+            raise InputError(f"tail must be a share in (0, 1), not {self.tail!r}")
 
     @property
     def _halving(self) -> Halving:
@@ -72,51 +79,71 @@ class Finale:
             search.eliminate([trial for trial in rung if trial not in kept])
             rung = kept
         elite: tuple[Trial, float] | None = None
+        means = Means()
         for end in self._stops(ends[-2] if len(ends) > 1 else 0, search.rounds):
-            search.train(rung, end)
+            means.train(search, rung, end)
             if end == search.rounds:
-                rung = rung if elite is None else [*rung, elite[0]]
-            search.evaluate(rung)
-            if end < search.rounds:
-                elite = self._kept(search, search.rank(rung)[0], elite)
-                if end <= _LAST * search.rounds:
-                    self._exchange(search, rung)
+                break
+            search.evaluate(means.trials)
+            elite = self._kept(search, means, elite)
+            if self.exchange and end >= self.since * search.rounds:
+                self._exchange(search, rung, means)
+        rung = [*rung, *means.candidates(search), *([] if elite is None else [elite[0]])]
+        search.evaluate(rung)
         search.finish(rung)
         return search.best(rung)
 
+    def _stops(self, begin: int, rounds: int) -> list[int]:
+        """The rounds at which windows end."""
+        every = max(1, round(self.interval * rounds))
+        last = max(1, round(self.tail * rounds))
+        return [*range(begin + every, rounds - last, every), max(begin, rounds - last), rounds]
+
     def _kept(
-        self, search: Search, best: Trial, elite: tuple[Trial, float] | None
+        self, search: Search, means: Means, elite: tuple[Trial, float] | None
     ) -> tuple[Trial, float] | None:
-        """A copy of the trial with the best score so far, and that score."""
+        """A copy of the mean with the best score so far, and that score."""
+        if not means.trials:
+            return elite
+        best = search.rank(means.trials)[0]
         value = best.rank_value
         if not math.isfinite(value) or (elite is not None and value >= elite[1]):
             return elite
         return search.snapshot(best, None if elite is None else elite[0]), value
 
-    def _stops(self, begin: int, rounds: int) -> list[int]:
-        """The rounds at which finalists are scored, at least an interval after the halving has ended."""
-        every = max(1, round(self.interval * rounds))
-        return [*range(begin + every, rounds - every + 1, every), rounds]
-
-    def _exchange(self, search: Search, rung: Sequence[Trial]) -> None:
-        """The worst becomes a copy of the best, where it is clearly behind."""
-        order = search.rank(rung)
-        best, worst = order[0], order[-1]
-        if not math.isfinite(best.rank_value) or not self._behind(search, worst, best):
+    def _exchange(self, search: Search, rung: Sequence[Trial], means: Means) -> None:
+        """The worst goes on from the mean of the best, where it is clearly behind."""
+        order = search.rank(means.trials)
+        if not order or not math.isfinite(order[0].rank_value):
+            return
+        best, lost = order[0], [trial for trial in rung if trial.failed]
+        worst = lost[0] if lost else means.trial_of(order[-1])
+        if not lost and not self._behind(search, order[-1], best):
             return
 
-        def choose() -> dict[str, Any]:
+        def choose() -> list[dict[str, Any]]:  # in the form of FedPop's own exchange, for the report
             rng = stream(search.seed, "finale", worst.number, len(worst.replacements))
-            return self._child(best.config, search.space, rng).to_dict()
+            scores = [None if one.score is None else one.score.value for one in (order[-1], best)]
+            return [
+                {
+                    "trial": worst.number,
+                    "source": best.number,
+                    "source_step": len(best.replacements),
+                    "round": best.round,
+                    "left": worst.round,
+                    "reason": worst.reason,
+                    "score": scores[0],
+                    "source_score": scores[1],
+                    "config": self._child(best.config, search.space, rng).to_dict(),
+                }
+            ]
 
-        key = {"trial": worst.number, "source": best.number, "round": best.round}
-        config = Config.from_dict(search.session.decide("exchange", key, choose))
-        told = [None if t.score is None else t.score.value for t in (worst, best)]
-        search.replace(worst, best, config, *told)
+        [copy] = search.session.decide("exchange", {"trial": worst.number, "round": best.round}, choose)
+        search.replace(worst, best, Config.from_dict(copy["config"]), copy["score"], copy["source_score"])
 
     def _behind(self, search: Search, worst: Trial, best: Trial) -> bool:
-        """Whether a trial is behind another beyond doubt, by their paired scores."""
-        if worst.failed or not math.isfinite(worst.rank_value):
+        """Whether a mean is behind another beyond doubt, by their paired scores."""
+        if not math.isfinite(worst.rank_value):
             return True
         if not (worst.evaluations and best.evaluations):
             return False

@@ -1,6 +1,9 @@
 """Nakka et al. (2023), Federated hyperparameter optimization through reward-based strategies: challenges and
 insights.
 
+The default scale has small models and many worlds: see `fedhpo.reproduce.fedex_critique.many`. The others,
+"cnn" with a few seeds, "paper" and "smoke", are the paper's own experiments:
+
 CIFAR-10 dealt iid to B = 4 and B = 30 clients, all of which train in every round; 27 arms from the paper's
 space; FedEx alone under every step rule and discount. Ground truth is each arm trained alone; arms and
 truth are the same for all seeds. Every cell is a run of its own, so that the whole can be stopped and
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +30,9 @@ from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
+from fedhpo.reproduce.fedex_critique.only import only
 from fedhpo.reproduce.fedex_critique.settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
+from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 from fedhpo.research.ground_truth import train_alone
 from fedhpo.space import Float, Space
@@ -68,12 +73,13 @@ class Scale:
         )
 
 
-SCALES: Mapping[str, Scale] = {
+SIZES: Mapping[str, Scale] = {
     # Sized so that it takes about an hour of two cores, "develop" another half.
-    "default": Scale("cifar10", "cnn_small", 10, 40, 5, 16, shape={"width": 8, "hidden": 64}),
+    "cnn": Scale("cifar10", "cnn_small", 10, 40, 5, 16, shape={"width": 8, "hidden": 64}),
     "paper": Scale("cifar10", "cnn_cifar", 1, 200, 5, 32),
     "smoke": Scale("digits", "mlp", 4, 4, 2, 16, clients=(3, 6), arms=5),
 }
+SCALES = ("default", *SIZES)
 
 
 @dataclass(frozen=True)
@@ -132,23 +138,7 @@ def arms(scale: Scale, part: str) -> LearnedPolicy:
 
 def cut(data: FederatedData, clients: int) -> FederatedData:
     """The first `clients` clients; what the others hold to validate and test on goes to one more client."""
-    from fedhpo.data.container import Split
-
-    if clients == data.clients:
-        return data
-
-    def kept(split: Split, rest: bool) -> Split:
-        others = [split.rows(c) for c in range(clients, data.clients)] if rest else []
-        last = np.concatenate([np.empty(0, np.int64), *others])
-        return Split.from_lists([*(split.rows(c) for c in range(clients)), last])
-
-    return replace(
-        data,
-        train=kept(data.train, rest=False),
-        validation=kept(data.validation, rest=True),
-        test=kept(data.test, rest=True),
-        client_names=None,
-    ).validate()
+    return data if clients == data.clients else only(data, range(clients))
 
 
 def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
@@ -162,14 +152,17 @@ def federation(scale: Scale, clients: int, workers: int | None) -> Federation:
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
-    from fedhpo.reproduce.fedex_critique.page import write
+    from fedhpo.reproduce.fedex_critique.many import CritiquePlan
+    from fedhpo.reproduce.fedex_critique.page import write, write_many
 
     found = kept("fedex-critique", scale, SCALES, out)
+    if scale == "default":
+        return write_many(CritiquePlan.load(), found["rows"], out)
     # JSON has no word for a round that never came.
     rows = [
         {**row, "collapse": math.inf if row["collapse"] is None else row["collapse"]} for row in found["rows"]
     ]
-    return write({**found, "rows": rows}, SCALES[scale], out)
+    return write({**found, "rows": rows}, SIZES[scale], out)
 
 
 def run(
@@ -185,7 +178,9 @@ def run(
     from fedhpo.reproduce.fedex_critique.page import write
 
     check_asked(scale, SCALES, only, PARTS)
-    size, folder = SCALES[scale], Path(runs) / scale
+    if scale == "default":
+        return _many(Path(runs), None if out is None else Path(out), only, say)
+    size, folder = SIZES[scale], Path(runs) / scale
     # The page always shows all that is there, whatever was asked for this time.
     parts = [part for part in PARTS if part in (only or USUAL) or _is_done(size, part, folder)]
     with OneAtATime[int](lambda clients: federation(size, clients, workers)) as federations:
@@ -216,6 +211,26 @@ def run(
         ],
     }
     return write(found, size, None if out is None else Path(out))
+
+
+def _many(runs: Path, out: Path | None, only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """Small models and many worlds."""
+    from fedhpo.reproduce.fedex_critique.many import CritiquePlan, about, run_worlds
+    from fedhpo.reproduce.fedex_critique.page import write_many
+
+    plan = CritiquePlan.load()
+    return planned_pages(
+        Planned(
+            "fedex-critique",
+            about(plan),
+            lambda path, earlier: run_worlds(plan, path, say, earlier),
+            lambda rows: write_many(plan, rows, out),
+        ),
+        runs,
+        out,
+        only,
+        say,
+    )
 
 
 def _truth(

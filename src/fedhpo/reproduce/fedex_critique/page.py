@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.reproduce.fedex_critique.claims import NAMES, Rows, judge
+from fedhpo.reproduce.fedex_critique.claims import NAMES, Rows, best_plain, judge
 from fedhpo.reproduce.fedex_critique.figures import html
+from fedhpo.reproduce.fedex_critique.many import ARMS, SETTING, CritiquePlan, about, flat
 from fedhpo.reproduce.fedex_critique.settings import (
     CANDIDATES,
     GAMMAS,
@@ -18,7 +20,7 @@ from fedhpo.reproduce.fedex_critique.settings import (
 )
 from fedhpo.reproduce.shared import verdicts as _verdicts
 from fedhpo.reproduce.shared.pages import VERDICTS, publish
-from fedhpo.reproduce.shared.papers import Paper
+from fedhpo.reproduce.shared.papers import Paper, outcome
 from fedhpo.reproduce.shared.tables import markdown
 
 if TYPE_CHECKING:
@@ -37,18 +39,57 @@ PAPER = Paper(
     "and besides them what the paper proposes as remedies and `FedEx.auto()`, whose settings were chosen "
     "on other arms and seeds.",
 )
+_MANY = (
+    "Here a replicate is a world: a seed draws its clients, its 27 arms and the first model, and each arm is "
+    "trained alone there. Models are small, so that many worlds can be run."
+)
+_JUDGED = (
+    "What is compared, over how many worlds, stood in a file before the first run "
+    "(`src/fedhpo/reproduce/fedex_critique/plan.toml`): the settings that the paper names, and for `auto()` "
+    "the plain setting that was best for each figure on other seeds. Brackets are 95% intervals (Student's "
+    "t), numbers of worlds in parentheses; below 15 a sign-flip test must agree. p-values have Holm's "
+    "correction over all claims. A claim with several parts holds if all of them do. A claim whose worlds "
+    "are not all there is undecided."
+)
 _METRICS = ("accuracy", "kendall", "spearman", "average_precision", "regret")
 
 
 def write(found: dict[str, Any], scale: Scale, out: Path | None) -> dict[str, Any]:
-    """Judge, and write fedex-critique.md, .html and .json if there is an `out`; the verdicts come back."""
+    """Judge, and write page, figures and data if there is an `out`; the verdicts come back."""
     main = Rows([row for row in found["rows"] if row["part"] != "develop"])
     develop = Rows([row for row in found["rows"] if row["part"] == "develop"])
-    verdicts = judge(main, scale.rounds)
+    verdicts = judge(main, scale.rounds, best_plain(develop), scale.seeds)
     page = text(found, scale, main, develop, verdicts)
     figures = html(found, main, verdicts, page)
     found = {**found, "verdicts": [verdict.to_dict() for verdict in verdicts]}
     return publish("fedex-critique", found, page, out, figures, verdicts)
+
+
+def write_many(plan: CritiquePlan, rows: Sequence[Mapping[str, Any]], out: Path | None) -> dict[str, Any]:
+    """The same of the default scale: small models, many worlds."""
+    main = Rows(flat(rows))
+    verdicts = judge(main, SETTING.rounds, plan.chosen, plan.replicates)
+    alone = [value for row in rows for value in row["truth"]]
+    parts = [
+        f"# {PAPER.title}, small models and many worlds",
+        f"{PAPER.source}. {PAPER.did}",
+        f"{_MANY} {len(rows)} of {len(plan.wanted)} planned runs are done. {outcome(verdicts)}",
+        VERDICTS,
+        _verdicts.table(verdicts),
+        "## How it was run",
+        f"Made by `fedhpo reproduce fedex-critique`: {SETTING.data}, {SETTING.model}, hidden "
+        f"{SETTING.shape['hidden']}, {SETTING.components} components, {SETTING.rounds} rounds, {ARMS} arms, "
+        f"B = {' and '.join(map(str, plan.clients))}, at most {SETTING.rows} training rows a client. "
+        + _JUDGED,
+        "## All settings",
+        _settings(main, [*PLAIN, *PRETRAIN, "auto"]),
+        f"Accuracy of the arms alone: {min(alone):.3f} to {max(alone):.3f}." if alone else "",
+        "The paper's figures with CNNs on CIFAR-10, over 5 seeds, are on "
+        "[another page](fedex-critique-cnn.md).",
+    ]
+    page = "\n\n".join(part for part in parts if part) + "\n"
+    kept = {"verdicts": [verdict.to_dict() for verdict in verdicts], "rows": list(rows)}
+    return publish("fedex-critique", {"scale": "default", **about(plan), **kept}, page, out)
 
 
 def text(
@@ -61,8 +102,10 @@ def text(
     parts += [
         "## How it was run",
         f"Made by `fedhpo reproduce fedex-critique --scale {found['scale']}`: {found['setup']}. Means "
-        "over seeds ± standard errors. A claim holds, or does not, if two standard errors say so, seed "
-        "against seed where settings are compared.",
+        "over seeds ± standard errors. Claims are judged seed against seed, by Student's t, with which a "
+        "sign-flip test must agree below 15 seeds, and with Holm's correction over all claims: with 5 "
+        "seeds that test leaves every p-value above 0.06, and nothing is decided. `auto()` is compared "
+        "with the plain setting that was best where it was chosen, on other arms and seeds.",
     ]
     if main.has(plain("constant", 0.0)):
         parts += [

@@ -1,8 +1,10 @@
 """Successive halving over FedEx on FEMNIST (Khodak et al., 2021): 27 trials of 27 arms each.
 
-It shows that the whole runs end to end with the schedule of the papers, 2000 rounds of which at most 200 are
-of one trial, and that a shorter run which is killed and resumed ends in the same result.
-The space is FedEx's, with its discount gamma tuned too; momentum stays below 1.
+The default scale compares it with halving alone over several seeds, with small models: see
+`fedhpo.reproduce.fedex_femnist.many`. The others are single searches. They show that the whole runs end to
+end with the schedule of the papers, 2000 rounds of which at most 200 are of one trial, and that a shorter run
+which is killed and resumed ends in the same result. The space is FedEx's, with its discount gamma tuned too;
+momentum stays below 1.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import FedhpoError
+from fedhpo.reproduce.fedex_femnist.many_page import DID
 from fedhpo.reproduce.shared.pages import publish
+from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import check_asked, each, finished, kept
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.run import open_read
@@ -55,11 +59,12 @@ class Scale:
         return self.long if part == "long" else self.short
 
 
-SCALES: Mapping[str, Scale] = {
-    "default": Scale("femnist", "cnn_small", (50, 450), (200, 2000)),
+SIZES: Mapping[str, Scale] = {
+    "cnn": Scale("femnist", "cnn_small", (50, 450), (200, 2000)),
     "paper": Scale("femnist", "cnn_femnist", (50, 450), (200, 2000), parts=("long",)),
     "smoke": Scale("digits", "mlp", (12, 60), (15, 80), cohort=3, trials=4, arms=3, clients=8),
 }
+SCALES = ("default", *SIZES)
 
 
 def study(scale: Scale, part: str) -> str:
@@ -101,8 +106,14 @@ cohort = {scale.cohort}
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Write the page of what is kept in `out` anew; nothing is run."""
+    from fedhpo.reproduce.fedex_femnist.many import PLAN
+    from fedhpo.reproduce.fedex_femnist.many_page import write_many
+    from fedhpo.research.statistics import Plan
+
     found = kept("fedex-femnist", scale, SCALES, out)
-    return publish("fedex-femnist", found, _text(found, SCALES[scale]), out)
+    if scale == "default":
+        return write_many(Plan.load(PLAN), found["rows"], out)
+    return publish("fedex-femnist", found, _text(found, SIZES[scale]), out)
 
 
 def run(
@@ -116,7 +127,9 @@ def run(
 ) -> dict[str, Any]:
     """Run what has not been run; with both parts, say whether they end in the same result."""
     check_asked(scale, SCALES, only, PARTS)
-    size, folder = SCALES[scale], Path(runs) / scale
+    if scale == "default":
+        return _many(Path(runs), out, only, say)
+    size, folder = SIZES[scale], Path(runs) / scale
     folder.mkdir(parents=True, exist_ok=True)
     killed = folder / "killed_after.json"
 
@@ -152,6 +165,29 @@ def run(
         found["same"] = results["unbroken"] == results["killed"]
         found["killed_after"] = json.loads(killed.read_text(encoding="utf-8"))
     return publish("fedex-femnist", found, _text(found, size), out)
+
+
+def _many(
+    runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Small models and several seeds."""
+    from fedhpo.reproduce.fedex_femnist.many import PLAN, about, run_seeds
+    from fedhpo.reproduce.fedex_femnist.many_page import write_many
+    from fedhpo.research.statistics import Plan
+
+    plan = Plan.load(PLAN)
+    return planned_pages(
+        Planned(
+            "fedex-femnist",
+            about(plan),
+            lambda path, earlier: run_seeds(plan, path, say, earlier),
+            lambda rows: write_many(plan, rows, out),
+        ),
+        runs,
+        out,
+        only,
+        say,
+    )
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,9 +234,7 @@ def _spent(path: Path) -> float:
 def _text(found: Mapping[str, Any], scale: Scale) -> str:
     parts = [
         f"# Successive halving over FedEx on {scale.data}",
-        "Khodak et al. (2021), Federated hyperparameter tuning: challenges, baselines, and connections to "
-        "weight-sharing. FedEx tunes the clients' hyperparameters while a model trains; successive halving "
-        "around it tunes the server's. The paper reports it ahead of plain halving on several benchmarks.",
+        DID,
         "Here one search of that kind was run on one set, to see that it works at its published size and "
         "that a run which is killed ends the same. With one seed nothing is said about FedEx's worth.",
         "## How it was run",

@@ -20,14 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedhpo.core.errors import InputError
 from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
+from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
+    from fedhpo.reproduce.fedpop.many import Done
+    from fedhpo.research.statistics import Plan
 
 SCALES = ("default", *SETS)
 PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "judged")
@@ -122,20 +124,14 @@ def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
-    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done
-    from fedhpo.reproduce.fedpop.many_page import differences, facts
-    from fedhpo.reproduce.fedpop.many_page import page as many
+    from fedhpo.reproduce.fedpop.many import PLAN, Done
     from fedhpo.reproduce.fedpop.page import write
-    from fedhpo.reproduce.shared.pages import publish
     from fedhpo.research.statistics import Plan
 
     found = kept("fedpop", scale, SCALES, out)
     if scale != "default":
         return write(found, out)
-    plan, done = Plan.load(PLAN), [Done(**row) for row in found["rows"]]
-    return publish(
-        "fedpop", facts(plan, SETS, done), many(plan, SETS, done), out, None, differences(plan, done)
-    )
+    return _publish(Plan.load(PLAN), [Done(**row) for row in found["rows"]], out)
 
 
 def run(
@@ -178,15 +174,29 @@ def _many(
     runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Small models and many seeds."""
-    from fedhpo.reproduce.fedpop.many import PLAN, SETS, run_all
-    from fedhpo.reproduce.fedpop.many_page import differences, facts, page
-    from fedhpo.reproduce.shared.pages import publish
+    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done, about, run_all
     from fedhpo.research.statistics import Plan
 
-    if only:
-        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
     plan = Plan.load(PLAN)
-    done = run_all(plan, SETS, runs / "default.journal", say)
+    return planned_pages(
+        Planned(
+            "fedpop",
+            about(plan, SETS),
+            lambda path, earlier: run_all(plan, SETS, path, say, earlier=earlier),
+            lambda rows: _publish(plan, [Done(**row) for row in rows], out),
+        ),
+        runs,
+        out,
+        only,
+        say,
+    )
+
+
+def _publish(plan: Plan, done: Sequence[Done], out: str | Path | None) -> dict[str, Any]:
+    from fedhpo.reproduce.fedpop.many import SETS
+    from fedhpo.reproduce.fedpop.many_page import differences, facts, page
+    from fedhpo.reproduce.shared.pages import publish
+
     return publish(
         "fedpop", facts(plan, SETS, done), page(plan, SETS, done), out, None, differences(plan, done)
     )

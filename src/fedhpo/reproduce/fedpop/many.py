@@ -2,24 +2,27 @@
 
 With the same seed all methods have the same first configs, models and cohorts. Each run is a line of a
 journal, so that the whole can be stopped anywhere and goes on. Runs come in stages, those that most claims
-need first, and seed by seed, so that what was done when it is stopped says as much of every set.
+need first, and seed by seed, so that what was done when it is stopped says as much of every set. Rounds that
+methods of one stage have in common are trained once.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.core.errors import Terminated
-from fedhpo.core.journal import Journal
 from fedhpo.methods import SHA, FedEx, FedPop, Tuner
+from fedhpo.methods.fedpop.finale import Finale
 from fedhpo.methods.fedpop.lineage import lineages
 from fedhpo.policies import Cooling
 from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import Setting
+from fedhpo.reproduce.shared.planned import Key, Row, run_planned
+from fedhpo.reproduce.shared.remembering import Remembering
+from fedhpo.reproduce.shared.runs import go_on
 from fedhpo.research.statistics import Plan
 from fedhpo.schedules import Halving
 
@@ -39,6 +42,7 @@ SETS: Mapping[str, Setting] = {
 METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
     "sha-3": lambda trials: SHA(trials, finalists=3),
     "auto": lambda trials: FedPop.auto(trials=trials),
+    "sha-3-mean": lambda trials: Tuner(Finale(trials, exchange=False)),
     "sha-3-cooling": lambda trials: Tuner(Halving(trials, finalists=3), policy=Cooling()),
     "sha": lambda trials: SHA(trials, finalists=1),
     "fedex-auto": lambda trials: FedEx.auto(trials=trials),
@@ -48,9 +52,8 @@ METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
     "fedpop-g": lambda trials: FedPop(trials, "halving", local=False),
     "fedpop-l": lambda trials: FedPop(trials, "halving", exchange=False),
 }
-#: Which methods are run first, second and last, on each set but the long ones, which come after.
-_STAGES = ("sha-3", "auto", "sha-3-cooling", "sha"), ("fedex-auto", "fedpop")
-_LONG = 100
+#: Which methods are run first and second; the others come last.
+_STAGES = ("sha-3", "auto", "sha-3-mean", "sha-3-cooling", "sha"), ("fedex-auto", "fedpop")
 PLAN = Path(__file__).with_name("plan.toml")
 
 
@@ -66,7 +69,7 @@ class Done:
     diverged: bool = False
 
 
-def todo(plan: Plan, sets: Mapping[str, Setting]) -> list[tuple[int, str, str]]:
+def todo(plan: Plan) -> list[Key]:
     """Seed, set and method of all runs of the plan, in the order in which they are run."""
     found = [
         (seed, set, method) for method in METHODS for set in plan.sets for seed in plan.seeds(method, set)
@@ -75,11 +78,16 @@ def todo(plan: Plan, sets: Mapping[str, Setting]) -> list[tuple[int, str, str]]:
     def stage(method: str) -> int:
         return next((i for i, some in enumerate(_STAGES) if method in some), len(_STAGES))
 
-    def order(one: tuple[int, str, str]) -> tuple[bool, int, int, int]:
+    def order(one: Key) -> tuple[int, int, int]:
         seed, set, method = one
-        return sets[set].rounds >= _LONG, stage(method), seed, plan.sets.index(set)
+        return stage(method), seed, plan.sets.index(set)
 
     return sorted(found, key=order)
+
+
+def about(plan: Plan, sets: Mapping[str, Setting]) -> dict[str, Any]:
+    """What the runs depend on, JSON-able."""
+    return {"plan": asdict(plan), "sets": {name: asdict(sets[name]) for name in plan.sets}}
 
 
 def run_all(
@@ -88,30 +96,32 @@ def run_all(
     path: Path,
     say: Callable[[str], None],
     workers: int | None = 0,
-) -> list[Done]:
-    """Run what the journal does not hold; all runs that there are come back."""
+    earlier: Sequence[Row] = (),
+) -> list[Row]:
+    """Run what neither the journal nor `earlier` holds; the rows of all runs of the plan come back."""
     from fedhpo.federations.simulate import simulate
 
-    about = {"plan": asdict(plan), "sets": {name: sets[name].words for name in plan.sets}}
-    journal = Journal(path, about)
-    found = {(one["seed"], one["set"], one["method"]): Done(**one) for one in journal}
-    federations: dict[str, tuple[Federation, int]] = {}
-    wanted = todo(plan, sets)
-    left = [key for key in wanted if key not in found]
+    federations: dict[str, tuple[Remembering, int]] = {}
+    last: tuple[int, str] | None = None
+
+    def run(key: Key) -> Row:
+        nonlocal last
+        seed, name, method = key
+        if name not in federations:
+            data = sets[name].load()
+            made = simulate(sets[name].model, data, server="fedavgm", workers=workers)
+            federations[name] = Remembering(made), data.classes or 1
+        if last != (seed, name):  # methods share rounds with the same seed only
+            for federation, _ in federations.values():
+                federation.forget()
+            last = seed, name
+        return asdict(_run(*federations[name], sets[name], name, method, seed))
+
     try:
-        for place, key in enumerate(left):
-            seed, name, method = key
-            if name not in federations:
-                data = sets[name].load()
-                made = simulate(sets[name].model, data, server="fedavgm", workers=workers)
-                federations[name] = made, data.classes or 1
-            found[key] = _run(*federations[name], sets[name], name, method, seed)
-            journal.add([asdict(found[key])])
-            say(f"{place + 1} of {len(left)}: {name} {method} seed {seed}: {found[key].accuracy:.2f}%")
+        return run_planned(todo(plan), about(plan, sets), path, run, say, earlier)
     finally:
         for federation, _ in federations.values():
             federation.close()
-    return [found[key] for key in wanted if key in found]
 
 
 def _run(federation: Federation, classes: int, setting: Setting, set: str, method: str, seed: int) -> Done:
@@ -132,7 +142,6 @@ def _run(federation: Federation, classes: int, setting: Setting, set: str, metho
             ).facts
     except TuningError:
         return Done(method, set, seed, 100 / classes, 0, diverged=True)
-    if facts["status"] == "stopped":
-        raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
+    go_on(facts)
     accuracy = 100 * float(facts["best"]["test"]["accuracy"])
     return Done(method, set, seed, accuracy, lineages(facts["trials"]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.reproduce.fedpop.many import Done
+from fedhpo.reproduce.fedpop.many import Done, about
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.reproduce.shared.verdicts import Verdict
@@ -175,8 +175,7 @@ def facts(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> dict
     judged = plan.judge(Table(done).values)
     return {
         "scale": "default",
-        "plan": asdict(plan),
-        "sets": {name: sets[name].words for name in plan.sets},
+        **about(plan, sets),
         "verdicts": {name: {"verdict": one.verdict, "p_value": one.p_value} for name, one in judged.items()},
         "rows": [asdict(one) for one in done],
     }

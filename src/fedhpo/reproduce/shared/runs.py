@@ -68,12 +68,18 @@ def each(
                 facts = tune(cell)
             except TuningError:
                 facts = None
-            if facts is not None and facts["status"] == "stopped":  # by Ctrl-C: the next cell is not wanted
-                raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
+            if facts is not None:
+                go_on(facts)
         rows.append(row(cell, facts))
         if not kept:
             say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
     return rows
+
+
+def go_on(facts: Facts) -> None:
+    """Raise what stopped a run, Ctrl-C or SIGTERM: then the next one is not wanted."""
+    if facts["status"] == "stopped":
+        raise Terminated if facts["reason"] == "terminated" else KeyboardInterrupt
 
 
 def finished(path: Path) -> dict[str, Any] | None:
