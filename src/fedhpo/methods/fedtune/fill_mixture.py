@@ -59,11 +59,12 @@ def fill_mixture(
             default.server,
             default.model,
             seed,
+            last=budget.scored_rounds,
             resolve=proxies.resolve,
         )
         mixture = Mixture(simulator, budget, journal, after_step)
         one = mixture.search(constant, seed)
-        found = mixture.search(tables, seed, one.search, tables.around(one.config))
+        found = mixture.search(tables, seed, one.search)
         found = mixture.capped(found, constant)
         compared = mixture.compared(found, one, default)
     if compared["global"] is None and compared["table"] is None:

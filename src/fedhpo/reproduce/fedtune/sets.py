@@ -226,9 +226,7 @@ _WORLDS = {
     "cifar10": WorldSetting("cifar10", (0.05, 16)),
 }
 _CNN = {
-    "fashion_mnist": WorldSetting(
-        "fashion_mnist", (0.002, 8), model="cnn_small", rates=(0.05, 0.1, 0.2, 0.4), slopes=(-2.0,)
-    )
+    "fashion_mnist": WorldSetting("fashion_mnist", (0.002, 8), model="cnn_small", rates=(0.05, 0.1, 0.2, 0.4))
 }
 _TINY_WORLD = WorldSetting(
     "digits",
