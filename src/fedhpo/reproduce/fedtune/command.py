@@ -74,6 +74,7 @@ def run(
         "sets": {name: setting.words for name, setting in lab.scale.sets.items()},
         "world_sets": {name: setting.words for name, setting in lab.scale.world_sets.items()},
         "cnn_sets": {name: setting.words for name, setting in lab.scale.cnn_sets.items()},
+        "cells_sets": {name: setting.words for name, setting in lab.scale.cells_sets.items()},
         "rows": {name: rows[name] for name in PARTS if rows.get(name)},
         # Parts of a page that was written before scores carried their noise.
         "earlier": [name for name in old if name not in todo],

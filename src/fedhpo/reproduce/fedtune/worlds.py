@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -121,11 +121,21 @@ class FreshWorld:
     @cached_property
     def clients(self) -> FederatedData:
         """The clients, all of whose rows are for training, and one that tests."""
-        tested, _, private = self._rows
-        setting = self.setting
+        return self._data(self._dealt, self._rows[0])
+
+    def with_scorer(self) -> tuple[FederatedData, int]:
+        """The clients, and one that validates on the proxy set's held-out rows: for hand tuning."""
+        held = np.unique(self._rows[1])[self.proxy.scored]
+        data = self._data(self._dealt, held)
+        return replace(data, validation=data.test, test=data.validation), data.clients - 1
+
+    @cached_property
+    def _dealt(self) -> list[Integers]:
+        """The rows of each client."""
+        private, setting = self._rows[2], self.setting
         deal = HeterogeneityIndex(setting.clients, setting.indices, setting.quantities, replace=True)
         dealt = deal(self._samples.y[private], stream(self.number, "clients"))
-        return self._data([private[dealt.rows(c)] for c in range(dealt.clients)], tested)
+        return [private[dealt.rows(c)] for c in range(dealt.clients)]
 
     @property
     def seed(self) -> int:
@@ -150,7 +160,7 @@ def lived(world: FreshWorld, simulate: Simulate, folder: Path) -> dict[str, Any]
         compared = mixture.compared(capped, one, default)
         half = mixture.half(one.search)
     ways: dict[str, Way] = {"own": default.client, "global": one.table, "mixture": capped.table}
-    accuracy = _trained(world, {**ways, **grid(world.setting)}, simulate)
+    accuracy = _accuracies(world, {**ways, **grid(world.setting)}, simulate)
     accuracy["guarded"] = accuracy["mixture" if compared["kept"] else "global"]
     facts = {
         "global": one.config.to_dict(),
@@ -192,7 +202,7 @@ def controlled(world: FreshWorld, row: Mapping[str, Any], simulate: Simulate, fo
         "fednova": nova.config.to_dict(),
         "cells": [dict(config) for config in cells.configs],
     }
-    return {"accuracy": _trained(world, ways, simulate), "facts": facts}
+    return {"accuracy": _accuracies(world, ways, simulate), "facts": facts}
 
 
 @contextmanager
@@ -234,8 +244,8 @@ def grid(setting: WorldSetting) -> dict[str, Way]:
     return found
 
 
-def _trained(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> dict[str, float | None]:
-    """Trainings at the clients: whoever is trained in whatever company, a way comes to the same."""
+def trained(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> dict[str, dict[str, Any]]:
+    """Trainings at the clients, accuracy None where one diverged; a way comes to the same in any company."""
     clients = world.clients
     labels = [clients.y[clients.train.rows(c)] for c in range(clients.clients - 1)]
     resolved = {name: _by_client(way, labels, clients.classes) for name, way in ways.items()}
@@ -249,7 +259,11 @@ def _trained(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> 
             seed=world.seed,
             last=world.setting.last,
         )
-    return {name: _known(one["accuracy"], 3) for name, one in found.items()}
+    return {name: {**one, "accuracy": _known(one["accuracy"], 3)} for name, one in found.items()}
+
+
+def _accuracies(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> dict[str, float | None]:
+    return {name: one["accuracy"] for name, one in trained(world, ways, simulate).items()}
 
 
 def _by_client(way: Way, labels: list[Any], classes: int | None) -> Way:

@@ -49,7 +49,7 @@ def _rows(lab: Lab, sets: Mapping[str, WorldSetting], numbers: range, part: str)
     rows = []
     for number in numbers:
         for name, setting in sets.items():
-            world, simulate = FreshWorld(setting, number), _simulate(lab, setting)
+            world, simulate = FreshWorld(setting, number), simulated(lab, setting)
             piece = f"{part}-{name}-{number}"
             found = done.get((name, number))
             if found is None:
@@ -65,11 +65,12 @@ def _with_controls(lab: Lab, row: dict[str, Any]) -> dict[str, Any]:
     setting = lab.scale.world_sets[row["set"]]
     piece = f"controls-{row['set']}-{row['world']}"
     world, folder = FreshWorld(setting, row["world"]), lab.pieces.folder / piece
-    found = lab.pieces.get(piece, partial(controlled, world, row, _simulate(lab, setting), folder))
+    found = lab.pieces.get(piece, partial(controlled, world, row, simulated(lab, setting), folder))
     return row if found is None else {**row, **{key: {**row[key], **found[key]} for key in found}}
 
 
-def _simulate(lab: Lab, setting: WorldSetting) -> Callable[[FederatedData], Any]:
+def simulated(lab: Lab, setting: WorldSetting) -> Callable[[FederatedData], Any]:
+    """How the clients of a world train."""
     from fedhpo.federations.simulate import simulate
 
     return partial(simulate, setting.model, workers=lab.workers)
