@@ -4,7 +4,6 @@ import numpy as np
 
 from fedhpo.reproduce import reproduction
 from fedhpo.reproduce.fedtune.cells_page import cells_table
-from fedhpo.reproduce.fedtune.cells_part import WORLDS
 from fedhpo.reproduce.fedtune.claims import judge
 from fedhpo.reproduce.fedtune.sets import SCALES
 from fedhpo.reproduce.fedtune.worlds import FreshWorld
@@ -35,7 +34,7 @@ def test_it_runs_and_says_what_was_found(tmp_path):
     rows = found["rows"]["cells"]
     ways = ["1 cell", "2 cells", "4 cells", "own clients", "hand"]
     assert sorted({row["way"] for row in rows}) == sorted(ways)
-    assert len({row["seed"] for row in rows}) == WORLDS
+    assert len({row["seed"] for row in rows}) == SCALES["smoke"].worlds
     hand = next(row for row in rows if row["way"] == "hand")
     assert len(hand["rates"]) == TINY.clients
     assert "24 cells with small models" in found["text"]

@@ -42,7 +42,7 @@ def cells(lab: Lab) -> list[dict[str, Any]]:
     first = plan().first_seed
     rows: list[dict[str, Any]] = []
     for name, setting in lab.scale.cells_sets.items():
-        for number in range(first, first + WORLDS):
+        for number in range(first, first + (lab.scale.worlds or WORLDS)):
             piece = f"cells-{name}-{number}"
             world, folder = FreshWorld(setting, number), lab.pieces.folder / piece
             found = lab.pieces.get(piece, partial(_world, world, simulated(lab, setting), folder))
