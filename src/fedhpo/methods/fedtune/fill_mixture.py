@@ -36,6 +36,7 @@ def fill_mixture(
     proxies = proxy.mixture(tables.profiles, budget.clients, budget.groups, tables.measure, seed)
     about = {
         "budget": asdict(budget),
+        "scored_rounds": budget.scored_rounds,
         "cells": asdict(tables.profiles.cells),
         "profiles": tables.profiles.to_dict(),
         "measure": tables.measure,
