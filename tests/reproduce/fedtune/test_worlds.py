@@ -126,11 +126,11 @@ def test_two_worlds_from_search_to_page(tmp_path):
     found = run("smoke", runs=tmp_path, out=tmp_path / "out", workers=0, kept=True, say=said.append)
     assert [row["world"] for row in found["rows"]["worlds"]] == [1000]
     assert said == []
-    # Another machine, which has the page's data only, runs what is missing: worlds first, then controls.
+    # Another machine, which has the page's data only, runs what is missing: of each world, its controls last.
     options = {"runs": tmp_path / "other", "out": tmp_path / "out", "workers": 0, "say": said.append}
     found = run("smoke", only=["worlds"], **options)
     assert said == [
-        f"{part}: done" for part in ("worlds-digits-1001", "controls-digits-1000", "controls-digits-1001")
+        f"{part}: done" for part in ("controls-digits-1000", "worlds-digits-1001", "controls-digits-1001")
     ]
     first, second = found["rows"]["worlds"]
     assert set(first["accuracy"]) >= set(WAYS)

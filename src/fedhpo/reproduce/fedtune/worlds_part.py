@@ -27,15 +27,17 @@ def plan() -> Plan:
 def worlds(lab: Lab) -> list[dict[str, Any]]:
     """A row for each world of each set: what each way came to, and what the searches found.
 
-    All worlds come first, the controls of the first few after them; of both, one of each set in turn, so that
-    what is done by any time is balanced.
+    One world of each set in turn, its controls after them, so that what is done by any time is balanced.
     """
     planned = plan()
     count = lab.scale.worlds or max(claim.replicates for claim in planned.claims)
-    numbers = range(planned.first_seed, planned.first_seed + count)
-    rows = _rows(lab, lab.scale.world_sets, numbers, "worlds")
     few = max(one.replicates for one in planned.claims if {one.first, one.second} & {*CONTROLS})
-    return [_with_controls(lab, row) if row["world"] in numbers[:few] else row for row in rows]
+    rows: list[dict[str, Any]] = []
+    for place in range(count):
+        number = planned.first_seed + place
+        found = _rows(lab, lab.scale.world_sets, range(number, number + 1), "worlds")
+        rows += [_with_controls(lab, row) for row in found] if place < few else found
+    return rows
 
 
 def cnn(lab: Lab) -> list[dict[str, Any]]:
