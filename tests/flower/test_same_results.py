@@ -87,6 +87,30 @@ def test_a_study_gives_the_same_result(name):
         assert here.detach().numpy().tobytes() == there.detach().numpy().tobytes()
 
 
+def test_a_table_that_was_filled_in_the_mixture_gives_the_same_result(tmp_path, monkeypatch):
+    """Filled offline by the command, used in a simulation and over Flower."""
+    monkeypatch.chdir(tmp_path)
+    space = {"client": {"lr": {"low": 0.01, "high": 1.0, "log": True}, "epochs": {"low": 1, "high": 2}}}
+    fills = {
+        "name": "fedtune",
+        "scored_on": "mixture",
+        "indices": [0.2, 0.8],
+        "quantities": [30, 90],
+        "clients": 6,
+        "cohort": 3,
+        "length": 3,
+        "steps": 6,
+    }
+    proxy = {"data": {"name": "digits", "part": [0.6, 1.0]}}
+    digits(fills, space=space, proxy=proxy).fill_table(workers=0).save("table.json")
+    study = digits(METHODS["reference table"], space={**space, "server": {"lr": 1.0}})
+    ours, theirs = (study.tune(federation=make(study)) for make in (simulated, flower))
+    assert ours.best_score == theirs.best_score
+    assert [trial["score"] for trial in ours.trials] == [trial["score"] for trial in theirs.trials]
+    for here, there in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+        assert here.detach().numpy().tobytes() == there.detach().numpy().tobytes()
+
+
 def test_fine_tuning_gives_the_same_answers():
     study = digits({"name": "fedex", "trials": 3})
     answers = []

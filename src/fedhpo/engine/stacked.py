@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,8 @@ FEWEST_RUNS = 4
 #: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
 STACK_BYTES = 2_000_000
 MOST_RUNS = 32
+#: Numbers of the inputs that are gathered at once, at most: some of a cache.
+GATHERED = 250_000
 
 
 def can_stack(
@@ -199,29 +201,27 @@ class Stack:
         x, y = _padded([run.x for run in runs]), _padded([run.y for run in runs])
         # Where a run's row lies among those of all runs.
         index += torch.arange(len(runs), device=device)[:, None, None] * x.shape[1]
-        x, y = x.flatten(0, 1), y.flatten(0, 1)
+        batches = _Batches(x.flatten(0, 1), y.flatten(0, 1), index, weight)
         h = [run.hyperparameters for run in runs]
+        start = self.weights.clone() if any(one.prox for one in h) else None
+        velocity = torch.zeros_like(self.weights) if any(one.momentum for one in h) else None
         lr, momentum, decay, prox = (
             torch.tensor([[getattr(one, name)] for one in h], dtype=torch.float32, device=device)
             for name in ("lr", "momentum", "weight_decay", "prox")
         )
-        start = self.weights.clone() if any(one.prox for one in h) else None
-        velocity = torch.zeros_like(self.weights)
-        for step in range(int(steps[0])):
-            active = int((steps > step).sum())
-            batch = index[:active, step]
-            xs, ys = (part.index_select(0, batch.flatten()).unflatten(0, batch.shape) for part in (x, y))
-            now = self.weights[:active]
-            if self._chain is None:
-                gradient = self._gradient(xs, ys, weight[:active, step])
-            else:
-                gradient = self._chain.gradient(now, xs, ys, weight[:active, step])
-            gradient.addcmul_(now, decay[:active])
-            if start is not None:
-                gradient.addcmul_(now - start[:active], prox[:active])
-            v = velocity[:active]
-            v.mul_(momentum[:active]).add_(gradient)
-            now.addcmul_(v, lr[:active], value=-1)
+        decays = any(one.weight_decay for one in h)
+        for active, first, end in _segments(steps):
+            now, rate = self.weights[:active], lr[:active]
+            gradients = self._gradient if self._chain is None else self._chain.on(now).gradient
+            for batch in batches.between(active, first, end):
+                gradient = gradients(*batch)
+                if decays:
+                    gradient.addcmul_(now, decay[:active])
+                if start is not None:
+                    gradient.addcmul_(now - start[:active], prox[:active])
+                if velocity is not None:
+                    gradient = velocity[:active].mul_(momentum[:active]).add_(gradient)
+                now.addcmul_(gradient, rate, value=-1)
 
     def _gradient(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         """Of the sum of the samples' losses, each times its weight; a row for each model."""
@@ -254,15 +254,52 @@ def _batches(runs: Sequence[StackedRun]) -> tuple[Tensor, Tensor, NDArray[np.int
     index = np.zeros((len(runs), int(steps[0]), width), np.int64)
     weight = np.zeros(index.shape, np.float32)
     for i, run in enumerate(runs):
-        rows, per_epoch = len(run.x), math.ceil(len(run.x) / size)
-        for epoch in range(run.hyperparameters.epochs):
-            order = run.rng.permutation(rows)
-            for k in range(per_epoch):
-                batch = order[k * size : (k + 1) * size]
-                step = epoch * per_epoch + k
-                index[i, step, : len(batch)] = batch
-                weight[i, step, : len(batch)] = 1 / len(batch)
+        rows, epochs, per_epoch = len(run.x), run.hyperparameters.epochs, math.ceil(len(run.x) / size)
+        # The rows of an epoch in their order, batch after batch; only the last batch may be smaller.
+        of_epochs = index[i, : epochs * per_epoch].reshape(epochs, -1)
+        for epoch in range(epochs):
+            of_epochs[epoch, :rows] = run.rng.permutation(rows)
+        shares = weight[i, : epochs * per_epoch].reshape(epochs, -1)
+        whole = (per_epoch - 1) * size
+        shares[:, :whole] = 1 / size
+        shares[:, whole:rows] = 1 / (rows - whole)
     return torch.from_numpy(index), torch.from_numpy(weight), steps
+
+
+def _segments(steps: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """How many runs are active from which step to which, given each run's steps, longest first.
+
+    >>> _segments(np.array([5, 3, 3]))
+    [(3, 0, 3), (1, 3, 5)]
+    """
+    found = []
+    first = 0
+    for end in sorted({int(count) for count in steps} - {0}):
+        found.append((int((steps >= end).sum()), first, end))
+        first = end
+    return found
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """The rows of all runs, and which of them make the batch of each run and step."""
+
+    x: Tensor
+    y: Tensor
+    index: Tensor
+    weight: Tensor
+
+    def between(self, active: int, first: int, end: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Inputs, targets and weights of the first runs, step by step; several steps are gathered at once."""
+        width, features = self.index.shape[2], math.prod(self.x.shape[1:])
+        together = max(1, GATHERED // (active * width * max(features, 1)))
+        for begin in range(first, end, together):
+            index, weight = (
+                part[:active, begin : min(begin + together, end)].transpose(0, 1).contiguous()
+                for part in (self.index, self.weight)
+            )
+            x, y = (part.index_select(0, index.flatten()) for part in (self.x, self.y))
+            yield from zip(x.unflatten(0, index.shape), y.unflatten(0, index.shape), weight, strict=True)
 
 
 def _padded(tensors: list[Tensor]) -> Tensor:

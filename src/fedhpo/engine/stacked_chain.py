@@ -23,41 +23,59 @@ class StackedChain:
         self._places = [[places[id(p)] for p in layer.parameters()] for layer in self._layers]
         self._first = next(i for i, layer in enumerate(self._layers) if isinstance(layer, nn.Linear))
 
-    def gradient(self, weights: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        """Of the sum of the samples' losses, each times its weight; a row for each model."""
-        inputs = []
-        for layer, places in zip(self._layers, self._places, strict=True):
-            inputs.append(x)
-            x = _forward(layer, x, weights, places)
-        gradient = loss_gradient(x, y).mul_(weight.unsqueeze(-1))
-        found = torch.empty_like(weights)
-        outputs = [*inputs[1:], x]
-        for i in range(len(self._layers) - 1, self._first - 1, -1):
-            layer, places = self._layers[i], self._places[i]
-            if not isinstance(layer, nn.Linear):
-                gradient = _backward(layer, gradient, inputs[i], outputs[i])
+    def on(self, weights: Tensor) -> StackedGradients:
+        """For these models."""
+        return StackedGradients(self._layers, self._places, self._first, weights)
+
+
+class StackedGradients:
+    """Gradients at the weights of a stack, as they are at each call; where each layer's lie is found once."""
+
+    def __init__(self, layers: list[nn.Module], places: list[list[int]], first: int, weights: Tensor) -> None:
+        self._found = torch.empty_like(weights)
+        self._first = first
+        self._parts = [
+            (layer, _views(layer, weights, own), _views(layer, self._found, own))
+            for layer, own in zip(layers, places, strict=True)
+        ]
+
+    def gradient(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        """Of the sum of the samples' losses, each times its weight; a row for each model.
+
+        The next call writes over it.
+        """
+        inputs = [x]
+        for layer, own, _ in self._parts:
+            inputs.append(_forward(layer, inputs[-1], own))
+        gradient = loss_gradient(inputs[-1], y).mul_(weight.unsqueeze(-1))
+        for i in range(len(self._parts) - 1, self._first - 1, -1):
+            layer, own, found = self._parts[i]
+            if not own:
+                gradient = _backward(layer, gradient, inputs[i], inputs[i + 1])
                 continue
-            part = found.narrow(1, places[0], layer.weight.numel())
-            part.view(len(found), *layer.weight.shape).copy_(torch.bmm(gradient.transpose(1, 2), inputs[i]))
-            if len(places) == 2:
-                torch.sum(gradient, 1, out=found.narrow(1, places[1], len(layer.bias)))
+            found[0].copy_(torch.bmm(gradient.transpose(1, 2), inputs[i]))
+            if len(found) == 2:
+                torch.sum(gradient, 1, keepdim=True, out=found[1])
             if i > self._first:
-                gradient = torch.bmm(gradient, _weight(layer, weights, places))
-        return found
+                gradient = torch.bmm(gradient, own[0])
+        return self._found
 
 
-def _weight(layer: nn.Linear, weights: Tensor, places: list[int]) -> Tensor:
-    return weights.narrow(1, places[0], layer.weight.numel()).view(len(weights), *layer.weight.shape)
+def _views(layer: nn.Module, weights: Tensor, places: list[int]) -> list[Tensor]:
+    """Where the weight of a linear layer and its bias, if it has one, lie in a stack; else nothing."""
+    if not isinstance(layer, nn.Linear):
+        return []
+    found = [weights.narrow(1, places[0], layer.weight.numel()).view(len(weights), *layer.weight.shape)]
+    if len(places) == 2:
+        found.append(weights.narrow(1, places[1], len(layer.bias)).unsqueeze(1))
+    return found
 
 
-def _forward(layer: nn.Module, x: Tensor, weights: Tensor, places: list[int]) -> Tensor:
+def _forward(layer: nn.Module, x: Tensor, own: list[Tensor]) -> Tensor:
+    if own:
+        transposed = own[0].transpose(1, 2)
+        return torch.bmm(x, transposed) if len(own) == 1 else torch.baddbmm(own[1], x, transposed)
     match layer:
-        case nn.Linear():
-            transposed = _weight(layer, weights, places).transpose(1, 2)
-            if len(places) == 1:  # no bias
-                return torch.bmm(x, transposed)
-            bias = weights.narrow(1, places[1], len(layer.bias)).unsqueeze(1)
-            return torch.baddbmm(bias, x, transposed)
         case nn.ReLU():
             return torch.relu(x)
         case nn.Tanh():

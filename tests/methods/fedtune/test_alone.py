@@ -77,10 +77,17 @@ def test_the_command_writes_table_and_heat_map(here, capsys):
     assert ReferenceTable.load("again.json") == table
 
 
-def test_a_build_that_is_killed_goes_on(here):
-    (here / "fills.toml").write_text((STUDY + FILLS).replace("steps = 4", "steps = 12"))
+MIXTURE = FILLS.replace(
+    "clients = 2\nlength = 2", 'clients = 6\ncohort = 3\nlength = 4\nscored_on = "mixture"'
+)
+
+
+@pytest.mark.parametrize(("fills", "kept"), [(FILLS, "steps.jsonl"), (MIXTURE, "mixture.jsonl")])
+def test_a_build_that_is_killed_goes_on(here, fills, kept):
+    """Killed in the middle and called again, it ends in the table of a build that nobody killed."""
+    (here / "fills.toml").write_text((STUDY + fills).replace("steps = 4", "steps = 12"))
     command = [sys.executable, "-m", "fedhpo", "table", "fedtune", "fills.toml", "--workers", "0"]
-    journal = here / "runs" / "table-fills" / "steps.jsonl"
+    journal = here / "runs" / "table-fills" / kept
     process = subprocess.Popen([*command, "--out", "cut.json"], stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120
@@ -95,8 +102,10 @@ def test_a_build_that_is_killed_goes_on(here):
     assert not (here / "cut.json").exists()
     study, taken = Study.load("fills.toml"), []
     cut = study.fill_table("runs/table-fills", workers=0, after_step=lambda: taken.append(1))
-    assert 0 < len(taken) < 12
-    assert cut.to_dict() == study.fill_table(workers=0).to_dict()
+    whole_taken = []
+    whole = study.fill_table(workers=0, after_step=lambda: whole_taken.append(1))
+    assert 0 < len(taken) < len(whole_taken)
+    assert cut.to_dict() == whole.to_dict()
 
 
 def test_a_table_is_filled_from_python(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.data import IID, from_arrays
-from fedhpo.methods.fedtune import Cells, ProxySet, profiled
+from fedhpo.methods.fedtune import Cells, Profiles, ProxySet, profiled
 from fedhpo.methods.fedtune.dealing import deal, mix_for, shared_out
 from fedhpo.methods.fedtune.measures import measured
 
@@ -98,6 +98,22 @@ def test_the_federation_of_all_cells():
         own = [row for row in proxy.scored if data.y[row] in classes]
         assert sorted(data.validation.rows(client)) == own
         assert not set(data.train.rows(client)) & set(proxy.scored)
+
+
+def test_each_deal_of_a_mixture_holds_out_rows_of_its_own():
+    proxy = ProxySet.of(samples(), 100)
+    proxies = proxy.mixture(Profiles.uniform(Cells((0.2, 0.8), (20,))), clients=4, deals=3)
+    assert proxies.groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert proxies.scorer == [12, 13, 14]
+    data = proxies.data
+    assert data.train_clients.tolist() == list(range(12))
+    held = [set(data.validation.rows(scorer).tolist()) for scorer in proxies.scorer]
+    assert [len(rows) for rows in held] == [100] * 3
+    assert len(set.union(*held)) > 200  # of 600 rows; by chance two deals share 17
+    for rows, group in zip(held, proxies.groups, strict=True):
+        for client in group:
+            assert not rows & set(data.train.rows(client).tolist())
+            assert set(data.validation.rows(client).tolist()) <= rows
 
 
 def test_regression_is_cut_at_deciles():

@@ -85,6 +85,23 @@ def test_a_score_carries_the_binomial_error_of_its_rows(proxies):
     assert math.isnan(unknown.held_out_error)
 
 
+def test_a_score_may_be_the_mean_over_the_last_rounds(proxies):
+    """After 2, 3 and 4 rounds; the error is that of the same rows, and does not shrink."""
+    with SIMULATE(proxies.data) as federation:
+        each = [
+            Simulator(federation, proxies.groups, proxies.scorer, rounds, 5, seed=4).simulate(
+                [(0, config(0.1))]
+            )
+            for rounds in (2, 3, 4)
+        ]
+        over = Simulator(federation, proxies.groups, proxies.scorer, 4, 5, seed=4, last=3)
+        [found] = over.simulate([(0, config(0.1))])
+        [all_of_them] = replace(over, last=9).simulate([(0, config(0.1))])
+    assert found.held_out == pytest.approx(np.mean([one.held_out for [one] in each]))
+    assert found.held_out_error == pytest.approx(np.mean([one.held_out_error for [one] in each]))
+    assert all_of_them.held_out < found.held_out  # the first round counts as well: 9 is more than there are
+
+
 def test_cohorts_of_a_cell_can_be_drawn_anew_each_round():
     table = fill(simulation=Simulation(4, 3, cohort=2))
     assert table.facts["cohort"] == 2

@@ -12,7 +12,7 @@ from fedhpo.reproduce.fedtune.lab import Lab
 from fedhpo.reproduce.fedtune.sets import SCALES
 from fedhpo.reproduce.fedtune.worlds import FreshWorld, grid
 from fedhpo.reproduce.fedtune.worlds_page import WAYS, endpoints, headroom, judge_worlds, worlds_table
-from fedhpo.reproduce.fedtune.worlds_part import plan, worlds
+from fedhpo.reproduce.fedtune.worlds_part import CONTROLS, plan, worlds
 
 TINY = SCALES["smoke"].world_sets["digits"]
 
@@ -38,7 +38,14 @@ def test_what_is_tested_public_and_private_are_apart_and_drawn_anew():
 def test_the_plan_asks_for_24_worlds_of_three_sets():
     planned = plan()
     assert planned.sets == ["fashion_mnist", "femnist", "cifar10"] == list(SCALES["default"].world_sets)
-    assert {claim.replicates for claim in planned.claims} == {24}
+    assert [claim.replicates for claim in planned.claims] == [24, 24, 12, 12, 12] * 3
+    assert {
+        way for claim in planned.claims if claim.replicates == 12 for way in (claim.first, claim.second)
+    } == {
+        "mixture",
+        "global",
+        *CONTROLS,
+    }
     assert set(planned.methods) - {"half of the headroom"} <= set(WAYS)
     # Both searches, the paper's way and the paper's setting have a setting of the paper's Table 3.
     assert SCALES["default"].world_sets["cifar10"].space.default().client["lr"] == 0.05
@@ -64,6 +71,9 @@ def rows(count=24, gain=2.0, room=3.0, diverged=()):
                 "grid 0.1 -1": base - 1 + room,
                 "grid 0.2 -2": base - 5,
             }
+            if world >= 1012:
+                for way in CONTROLS:
+                    del accuracy[way]
             facts = {
                 "compared": {"kept": True},
                 "mixture": {"policy": {"index_slope": -1.5}},
@@ -80,7 +90,7 @@ def test_verdicts_of_the_plan():
     half = [one.verdict for one in judge_worlds(rows(gain=1.0))][1::5]
     assert half == ["does not hold"] * 3
     few = [one.verdict for one in judge_worlds(rows(count=6))]
-    assert set(few) == {"undecided (6 of 24)"}
+    assert few == [*["undecided (6 of 24)"] * 2, *["undecided (6 of 12)"] * 3] * 3
     assert judge({"worlds": rows()})[0].verdict == "holds"
 
 
@@ -92,6 +102,9 @@ def test_what_diverged_is_told_and_counts_at_chance():
     assert "1 of 24 (0.1% to 21.1%)" in text
     assert text.count("### ") == 3
     assert "+3.00 ± 0.00" in text  # the headroom
+    assert "| one config, FedNova | 12 |" in text
+    # Of four trainings of the grid one constant diverged.
+    assert "50% of the constants and 0% of the falling tables diverged" in text
     assert headroom(found[0]) == pytest.approx(3.0)
     # A table may have slopes 0, so that there is never less than nothing to gain.
     assert headroom(rows(room=-1.0)[0]) == 0.0
@@ -113,17 +126,30 @@ def test_two_worlds_from_search_to_page(tmp_path):
     found = run("smoke", runs=tmp_path, out=tmp_path / "out", workers=0, kept=True, say=said.append)
     assert [row["world"] for row in found["rows"]["worlds"]] == [1000]
     assert said == []
-    found = run("smoke", only=["worlds"], runs=tmp_path, out=tmp_path / "out", workers=0, say=said.append)
-    assert said == ["world-digits-1001: done"]
+    # Another machine, which has the page's data only, runs what is missing: of each world, its controls last.
+    options = {"runs": tmp_path / "other", "out": tmp_path / "out", "workers": 0, "say": said.append}
+    found = run("smoke", only=["worlds"], **options)
+    assert said == [
+        f"{part}: done" for part in ("controls-digits-1000", "worlds-digits-1001", "controls-digits-1001")
+    ]
     first, second = found["rows"]["worlds"]
     assert set(first["accuracy"]) >= set(WAYS)
     assert first["accuracy"] != second["accuracy"]
     assert first["facts"]["compared"]["deals"] == 4
     assert "### digits, 2 worlds" in found["text"]
-    # Parts that are not run again stay on the page.
-    again = run("smoke", only=["figure1"], runs=tmp_path, out=tmp_path / "out", workers=0, say=said.append)
+    # Alone, a machine comes to the same.
+    alone = run("smoke", only=["worlds"], runs=tmp_path / "alone", workers=0, say=lambda text: None)
+    assert alone["rows"]["worlds"] == found["rows"]["worlds"]
+    # Parts that are not run again stay on the page; a third machine has nothing to do.
+    third = {**options, "runs": tmp_path / "third"}
+    again = run("smoke", only=["figure1", "worlds"], **third)
     assert set(again["rows"]) == {"worlds", "figure1"}
-    assert json.loads((tmp_path / "out" / "fedtune-smoke.json").read_text())["rows"]["worlds"]
+    assert len(said) == 3
+    path = tmp_path / "out" / "fedtune-smoke.json"
+    kept = json.loads(path.read_text())
+    # Worlds that were run under other settings do not count.
+    path.write_text(json.dumps({**kept, "world_sets": {"digits": "other clients"}}))
+    assert "worlds" not in run("smoke", only=["figure1"], **third)["rows"]
     with pytest.raises(InputError, match="kept goes with worlds and cnn"):
         run("smoke", only=["table1"], runs=tmp_path, kept=True)
 

@@ -69,12 +69,10 @@ def hand_tuned(
     """
     objective = objective or Objective()
     sign = -1.0 if objective.maximise else 1.0
-    best = []
-    for group in range(len(simulator.groups)):
-        found = [one.held_out for one in simulator.simulate([(group, config) for config in configs])]
-        ranks = [math.inf if math.isnan(value) else sign * value for value in found]
-        best.append(configs[int(np.argmin(ranks))])
-    return best
+    groups = range(len(simulator.groups))
+    found = simulator.simulate([(group, config) for group in groups for config in configs])
+    ranks = [math.inf if math.isnan(one.held_out) else sign * one.held_out for one in found]
+    return [configs[int(place)] for place in np.reshape(ranks, (len(groups), -1)).argmin(axis=1)]
 
 
 def iterations_by_hand(clients: int, configs: int, rounds: int = 20) -> int:

@@ -36,6 +36,7 @@ def fill_mixture(
     proxies = proxy.mixture(tables.profiles, budget.clients, budget.groups, tables.measure, seed)
     about = {
         "budget": asdict(budget),
+        "scored_rounds": budget.scored_rounds,
         "cells": asdict(tables.profiles.cells),
         "profiles": tables.profiles.to_dict(),
         "measure": tables.measure,
@@ -59,11 +60,12 @@ def fill_mixture(
             default.server,
             default.model,
             seed,
+            last=budget.scored_rounds,
             resolve=proxies.resolve,
         )
         mixture = Mixture(simulator, budget, journal, after_step)
         one = mixture.search(constant, seed)
-        found = mixture.search(tables, seed, one.search, tables.around(one.config))
+        found = mixture.search(tables, seed, one.search)
         found = mixture.capped(found, constant)
         compared = mixture.compared(found, one, default)
     if compared["global"] is None and compared["table"] is None:

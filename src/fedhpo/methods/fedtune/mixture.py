@@ -6,7 +6,7 @@ its score is that of a federation with the expected distribution of profiles, on
 
 1. One config for all is searched, by `steps` candidates.
 2. The first half of these, as tables with slopes 0, and as many tables with slopes as are left of `steps`,
-   make the search of the table: both have the same budget.
+   make the search of the table, which knows nothing of the other half: both have the same budget.
 3. The best few of each search are simulated again on fresh deals.
 4. The table's highest rate is lowered until one config for all at that rate is stable.
 5. On further fresh deals table, one config for all and the user's own config are compared. The table is kept
@@ -17,6 +17,7 @@ Candidates share deals, cohorts, batches and first models.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -67,6 +68,11 @@ class Budget:
         check_settings(self)
         for name, value in asdict(self).items():
             whole_number(name, value, least=2 if name in ("steps", "guard_deals") else 1)
+
+    @property
+    def scored_rounds(self) -> int:
+        """A score is the mean over the last quarter: after one round it depends much on who trained last."""
+        return max(1, self.rounds // 4)
 
     @property
     def groups(self) -> int:
@@ -133,9 +139,7 @@ class Mixture:
         """What is optimised."""
         return self._simulator.objective
 
-    def search(
-        self, tables: Tables, seed: int, before: CellSearch | None = None, first: Sequence[Config] = ()
-    ) -> Chosen:
+    def search(self, tables: Tables, seed: int, before: CellSearch | None = None) -> Chosen:
         """The best table of a shape: by a Gaussian process, then among the finalists on fresh deals.
 
         `before` is the search of constant configs whose first half counts as steps of this one.
@@ -146,14 +150,8 @@ class Mixture:
             found = self.scores([tables.table(config) for _, config in asked], deals)
             return [pooled(one) for one in found]
 
-        known = []
-        if before is not None:
-            half = range(self.budget.steps // 2)
-            rows = zip(before.configs, before.scores, before.errors, strict=True)
-            known = [
-                (tables.lifted(config), score, error)
-                for _, (config, score, error) in zip(half, rows, strict=False)
-            ]
+        half = [] if before is None else self.half(before)
+        best = min(half, key=lambda one: self._rank(one[1]), default=None)
         [search] = tune_cells(
             scorer,
             _ONE_CELL,
@@ -161,24 +159,33 @@ class Mixture:
             CellTuner("gp", self.budget.steps, None, side_by_side=self.budget.side_by_side),
             objective=self.objective,
             seed=seed,
-            first=[tables.searched.default(), *first],
-            known=known,
+            first=[tables.searched.default(), *([] if best is None else tables.around(best[0]))],
+            known=[(tables.lifted(config), score, error) for config, score, error in half],
         )
         return Chosen(tables, self._finalist(tables, search), search)
 
+    def half(self, search: CellSearch) -> list[tuple[Config, float, float]]:
+        """The first half of a search's steps, which another one shares: configs, scores, standard errors."""
+        rows = zip(search.configs, search.scores, search.errors, strict=True)
+        return list(itertools.islice(rows, self.budget.steps // 2))
+
+    def _rank(self, score: float) -> float:
+        """Less is better; what diverged is last."""
+        if math.isnan(score):
+            return math.inf
+        return -score if self.objective.maximise else score
+
     def _finalist(self, tables: Tables, search: CellSearch) -> Config:
         """The best over the deals of the search and as many fresh ones, of the few that lead."""
-        ranks = search.ranks(self.objective)
-        order = sorted(range(len(ranks)), key=ranks.__getitem__)
+        scored = search.ranks(self.objective)
+        order = sorted(range(len(scored)), key=scored.__getitem__)
         leading = ([] if search.chosen is None else [search.chosen]) + order
         places = list(dict.fromkeys(leading))[: self.budget.finalists]
         found = self.scores(
             [tables.table(search.configs[place]) for place in places], range(2 * self.budget.deals)
         )
-        sign = -1.0 if self.objective.maximise else 1.0
-        worth = [sign * pooled(one)[0] for one in found]
-        worth = [math.inf if math.isnan(value) else value for value in worth]
-        return search.configs[places[int(np.argmin(worth))]]
+        ranks = [self._rank(pooled(one)[0]) for one in found]
+        return search.configs[places[int(np.argmin(ranks))]]
 
     def capped(self, chosen: Chosen, constant: Tables) -> Chosen:
         """The table with its highest rate lowered until one config for all at that rate is stable."""

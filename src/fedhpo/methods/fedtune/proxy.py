@@ -10,7 +10,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import is_number
-from fedhpo.core.streams import stream
+from fedhpo.core.streams import derive, stream
 from fedhpo.data import FederatedData, Split
 from fedhpo.data.by_class import by_class
 from fedhpo.data.container import Floats, Integers
@@ -87,7 +87,7 @@ class ProxySet:
             dealt = _dealt(codes, measure, index, quantity, clients, stream(seed, "cell", number))
             lists += [self.dealt[dealt.rows(client)] for client in range(clients)]
         groups = [list(range(c * clients, (c + 1) * clients)) for c in range(len(cells))]
-        return self._simulated(lists, groups, measure)
+        return self._simulated(lists, groups, measure, [self.scored])
 
     def mixture(
         self,
@@ -99,36 +99,48 @@ class ProxySet:
     ) -> Proxies:
         """Whole federations of `clients` simulated clients with these profiles; each is a fresh deal.
 
-        A group is the clients of a deal. One more client only scores.
+        A group is the clients of a deal. Each deal holds out rows of its own, as many as `scored`, so that
+        scores over several deals are of more rows than one of them holds out; after the clients come those
+        that only score, one for each deal.
         """
         check_measure(measure)
-        codes, counts = self.labels[self.dealt], profiles.counts(clients)
+        counts = profiles.counts(clients)
         lists: list[Integers] = []
+        scored: list[Integers] = []
         for number in range(deals):
+            own = ProxySet.of(self.data, len(self.scored), derive(seed, "mixture", number))
+            scored.append(own.scored)
             for cell, count in enumerate(counts):
                 index, quantity = profiles.cells.profiles[cell]
                 if count:
                     rng = stream(seed, "mixture", number, cell)
+                    codes = own.labels[own.dealt]
                     dealt = _dealt(codes, measure, index, quantity, int(count), rng)
-                    lists += [self.dealt[dealt.rows(client)] for client in range(int(count))]
+                    lists += [own.dealt[dealt.rows(client)] for client in range(int(count))]
         groups = [list(range(d * clients, (d + 1) * clients)) for d in range(deals)]
-        return self._simulated(lists, groups, measure)
+        return self._simulated(lists, groups, measure, scored)
 
-    def _simulated(self, lists: list[Integers], groups: list[list[int]], measure: str) -> Proxies:
-        """Clients that hold these rows, and one that scores."""
-        own = [self.scored[np.isin(self.labels[self.scored], self.labels[rows])] for rows in lists]
+    def _simulated(
+        self, lists: list[Integers], groups: list[list[int]], measure: str, scored: list[Integers]
+    ) -> Proxies:
+        """Clients that hold these rows, and those that score: one for all groups, or one for each."""
+        own: list[Integers] = []
+        for group, held in zip(groups, scored * (len(groups) // len(scored)), strict=True):
+            own += [held[np.isin(self.labels[held], self.labels[lists[client]])] for client in group]
         data = replace(
             self.data,
-            train=Split.from_lists([*lists, []]),
-            validation=Split.from_lists([*own, self.scored]),
-            test=Split.from_lists([[]] * (len(lists) + 1)),
+            train=Split.from_lists([*lists, *[[]] * len(scored)]),
+            validation=Split.from_lists([*own, *scored]),
+            test=Split.from_lists([[]] * (len(lists) + len(scored))),
             name=f"proxies of {self.data.name}",
             client_names=None,
         )
         found = [profiled(measure, self.data.y[rows], self.data.classes, self.edges) for rows in lists]
         attained = np.array([np.mean([found[client][0] for client in group]) for group in groups])
         sizes = np.array([len(rows) for rows in lists])
-        return Proxies(data.validate(), groups, len(lists), attained, sizes, found)
+        scorers = list(range(len(lists), len(lists) + len(scored)))
+        scorer = scorers if len(scored) > 1 else scorers[0]
+        return Proxies(data.validate(), groups, scorer, attained, sizes, found)
 
 
 def _dealt(
@@ -144,14 +156,14 @@ def _dealt(
 class Proxies:
     """Simulated clients.
 
-    `groups` are the clients of each cell, or of each deal of a mixture, `scorer` is the client that holds the
-    held-out rows and trains nothing, `attained` the mean index that the clients of each group really have,
-    `sizes` and `profiles` are those of each client.
+    `groups` are the clients of each cell, or of each deal of a mixture, `scorer` the client that holds the
+    held-out rows and trains nothing (a list: that of each deal), `attained` the mean index that the clients
+    of each group really have, `sizes` and `profiles` are those of each client.
     """
 
     data: FederatedData
     groups: Sequence[Sequence[int]]
-    scorer: int
+    scorer: int | Sequence[int]
     attained: Floats
     sizes: Integers
     profiles: Sequence[tuple[float, int]] = ()

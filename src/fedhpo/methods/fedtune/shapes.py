@@ -127,22 +127,25 @@ class Tables:
         return self.searched.complete({"client": dict(config.client)})
 
     def around(self, config: Config) -> list[Config]:
-        """Tables with falling rates near a good constant config, to begin with.
+        """Tables that fall with the index near a good constant config, to begin with.
 
-        The mean of the rate's logarithm over clients stays, or is half as far from the highest rate.
+        Of rates the mean of the logarithm over clients stays, or is half as far from the highest rate.
         """
-        if self.shape != "rate":
+        if "index_slope" not in self.searched.scope("policy"):
             return []
         found = []
-        lr = self.space.scope("client")["lr"]
         for slope in (-1.0, -2.0):
             flat = self.searched.complete({"client": dict(config.client), "policy": {"index_slope": slope}})
+            if self.shape == "weight":
+                found.append(flat)
+                continue
             profiles, shares = self.profiles.cells.profiles, self.profiles.shares
             doublings = [self._doublings(flat, *profile) for profile in profiles]
             highest = max(doublings[cell] for cell in self.profiles.held)
             below = sum(share * (highest - one) for share, one in zip(shares, doublings, strict=True))
             for kept in (1.0, 0.5):
-                rate = _allowed(lr, float(config.client["lr"]) * 2.0 ** (kept * below))
+                rate = float(config.client["lr"]) * 2.0 ** (kept * below)
+                rate = _allowed(self.space.scope("client")["lr"], rate)
                 found.append(flat.replace(client={**flat.client, "lr": rate}))
         return list(dict.fromkeys(found))
 

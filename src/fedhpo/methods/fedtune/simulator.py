@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from fedhpo.core.streams import derive, stream
@@ -63,12 +63,13 @@ class Simulator:
     """Trains a group of clients for a few rounds and scores the model.
 
     `rounds` of `cohort` clients (drawn in each round, where a group has more); `scorer` is the client that
-    holds the held-out rows. `server` and `model` are the hyperparameters that are not tuned here.
+    holds the held-out rows, or, a list, that of each group. The score is the mean over the `last` rounds.
+    `server` and `model` are the hyperparameters that are not tuned here.
     """
 
     federation: Federation
     groups: Sequence[Sequence[int]]
-    scorer: int
+    scorer: int | Sequence[int]
     rounds: int = 20
     cohort: int = 5
     objective: Objective = field(default_factory=Objective)
@@ -76,6 +77,7 @@ class Simulator:
     model: Mapping[str, Any] | None = None
     seed: int = 0
     own_scores: bool = False
+    last: int = 1
     #: Resolves a rule for one of the simulated clients, which are the server's own. Without it clients
     #: resolve rules themselves, one by one; with it equal trainings can be stacked.
     resolve: Callable[[ClientSide, int], Mapping[str, Any]] | None = None
@@ -96,6 +98,7 @@ class Simulator:
     def _side_by_side(self, asked: Sequence[tuple[int, Asked]]) -> list[Simulated]:
         federation = self.federation
         going = set(range(len(asked)))
+        seen: dict[int, list[Simulated]] = {trial: [] for trial in going}
         for trial, (group, _) in enumerate(asked):
             federation.start(trial, dict(self.model or {}), derive(self.seed, "simulation", group))
         try:
@@ -106,9 +109,12 @@ class Simulator:
                 for report in reports:
                     if not report.applied:
                         going.discard(report.trial)
+                if number >= self.rounds - self.last:
+                    for trial in sorted(going):
+                        seen[trial].append(self._scored(trial, asked[trial][0]))
             return [
-                self._scored(trial, group) if trial in going else Simulated(math.nan, math.nan)
-                for trial, (group, _) in enumerate(asked)
+                _mean(seen[trial]) if trial in going else Simulated(math.nan, math.nan)
+                for trial in range(len(asked))
             ]
         finally:
             for trial in list(federation.trials):
@@ -127,7 +133,8 @@ class Simulator:
         return Work(trial, members, client, dict(self.server or {}), scores=())
 
     def _scored(self, trial: int, group: int) -> Simulated:
-        clients = [self.scorer, *(self.groups[group] if self.own_scores else ())]
+        scorer = self.scorer if isinstance(self.scorer, int) else self.scorer[group]
+        clients = [scorer, *(self.groups[group] if self.own_scores else ())]
         [scores] = self.federation.evaluate([trial], clients)
         values = self.objective.values(scores)
         share = self.objective.metric in _SHARES
@@ -143,3 +150,10 @@ class Simulator:
             # Clients are scored on rows that they share, so that their errors do not cancel out.
             math.sqrt(sum(error**2 for error in of_own) / len(of_own)) if of_own else math.nan,
         )
+
+
+def _mean(seen: Sequence[Simulated]) -> Simulated:
+    """Of the scores of several rounds, and of their errors: on the same rows these do not cancel out."""
+    if len(seen) == 1:
+        return seen[0]
+    return Simulated(*(math.fsum(column) / len(seen) for column in zip(*map(astuple, seen), strict=True)))

@@ -105,6 +105,26 @@ def _table_2(rows: Sequence[Row]) -> list[Verdict]:
     ]
 
 
+def _cells(rows: Sequence[Row]) -> list[Verdict]:
+    most = most_cells(rows)
+
+    def over(way: str, other: str) -> dict[str, Mean]:
+        return {name: gap(rows, way, other, set=name) for name in _sets(rows)}
+
+    own = over(most, "own clients")
+    return [
+        _claim("Hand tuning is above one config for all (Figure 1a)", "+7.4", over("hand", "1 cell")),
+        _claim(f"Scores on held-out rows beat those at own clients, {most} (Figure 2c)", "yes", own),
+        _claim(f"A table of {most} is above one config (Figure 8)", "yes", over(most, "1 cell")),
+    ]
+
+
+def most_cells(rows: Sequence[Row]) -> str:
+    """The way of the largest table."""
+    ways = {str(row["way"]) for row in rows if str(row["way"]).endswith("cells")}
+    return max(ways, key=lambda way: int(way.split()[0]))
+
+
 def _figure_2(rows: Sequence[Row]) -> list[Verdict]:
     lost = {f"index {i}": Mean.of(r["lost"] for r in rows if r["index"] == i) for i in _indices(rows)}
     verdict = all_of([above(one, 5.0) for one in lost.values()])
@@ -175,6 +195,7 @@ def _figure_8(rows: Sequence[Row]) -> list[Verdict]:
 
 
 _CLAIMS = {
+    "cells": _cells,
     "table1": _table_1,
     "figure6": _figure_6,
     "figure7": _figure_7,

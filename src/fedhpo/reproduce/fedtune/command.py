@@ -52,17 +52,18 @@ def run(
 ) -> dict[str, Any]:
     """Run what has not been run, judge the claims, and write page and figures into `out`.
 
-    Parts that are not run now are those of the data that is in `out` already. With `kept` nothing is run: the
-    page is that of the worlds that are done.
+    Parts that are not run now are those of the data that is in `out` already, and so are worlds that were run
+    under the same settings: another machine goes on where this one was. With `kept` nothing is run: the page
+    is that of the worlds that are done.
     """
     from fedhpo.reproduce.fedtune.page import write
 
     check_asked(scale, SCALES, only, tuple(PARTS))
     if kept and set(only) - set(OF_WORLDS):
         raise InputError(f"kept goes with {' and '.join(OF_WORLDS)} only, as --only says")
-    lab = Lab.at(scale, Path(runs) / scale, say, workers, kept)
-    todo = only or (OF_WORLDS if kept else tuple(PARTS))
     earlier, old = _written(scale, out)
+    lab = Lab.at(scale, Path(runs) / scale, say, workers, kept, earlier)
+    todo = only or (OF_WORLDS if kept else tuple(PARTS))
     rows = {**earlier, **{name: part(lab) for name, part in PARTS.items() if name in todo}}
     found: dict[str, Any] = {
         "scale": scale,
@@ -73,6 +74,7 @@ def run(
         "sets": {name: setting.words for name, setting in lab.scale.sets.items()},
         "world_sets": {name: setting.words for name, setting in lab.scale.world_sets.items()},
         "cnn_sets": {name: setting.words for name, setting in lab.scale.cnn_sets.items()},
+        "cells_sets": {name: setting.words for name, setting in lab.scale.cells_sets.items()},
         "rows": {name: rows[name] for name in PARTS if rows.get(name)},
         # Parts of a page that was written before scores carried their noise.
         "earlier": [name for name in old if name not in todo],
@@ -83,7 +85,8 @@ def run(
 def _written(scale: str, out: str | Path | None) -> tuple[dict[str, list[dict[str, Any]]], Sequence[str]]:
     """The rows of all parts that an earlier page has; an accuracy of 0 was a training that diverged.
 
-    And which of them are of a page that does not say that scores carried their noise.
+    Worlds count only where they were run under the settings of now. And which parts are of a page that does
+    not say that scores carried their noise.
     """
     if out is None:
         return {}, ()
@@ -95,6 +98,10 @@ def _written(scale: str, out: str | Path | None) -> tuple[dict[str, list[dict[st
             for name, rows in found["rows"].items()
             if name in PARTS
         }
+        for part, sets in (("worlds", SCALES[scale].world_sets), ("cnn", SCALES[scale].cnn_sets)):
+            words = found["world_sets" if part == "worlds" else "cnn_sets"] if rows.get(part) else {}
+            same = {name for name, setting in sets.items() if words.get(name) == setting.words}
+            rows[part] = [row for row in rows.get(part, []) if row["set"] in same]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}, ()
     return rows, found.get("earlier", tuple(rows))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Lab:
     scale: Scale
     pieces: Pieces
     workers: int | None = None
+    #: Worlds of an earlier page under the same settings, by part: they are not run again.
+    earlier: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._worlds: dict[str, World] = {}
@@ -45,9 +47,10 @@ class Lab:
         say: Callable[[str], None],
         workers: int | None,
         kept_only: bool = False,
+        earlier: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     ) -> Lab:
         """For a scale by name."""
-        return cls(SCALES[scale], Pieces(folder, say, kept_only), workers)
+        return cls(SCALES[scale], Pieces(folder, say, kept_only), workers, earlier or {})
 
     def world(self, name: str) -> World:
         """A set."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
+from fedhpo.reproduce.fedtune.cells_page import cells_table
 from fedhpo.reproduce.fedtune.claims import Row, judge, medians
 from fedhpo.reproduce.fedtune.paper import TABLE_1, TABLE_2
 from fedhpo.reproduce.fedtune.worlds_page import worlds_table
@@ -53,7 +54,10 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
     ]
     if found["rows"].get("worlds"):
         parts += [_WORLDS, markdown(["set", "worlds"], list(found["world_sets"].items()))]
-    if set(found["rows"]) - {"worlds", "cnn"}:
+    if found["rows"].get("cells"):
+        words = {**found.get("cells_sets", {})}
+        parts += [_CELLS, markdown(["set", "24 cells"], list(words.items()))]
+    if set(found["rows"]) - {"worlds", "cnn", "cells"}:
         parts += [
             "" if found["rows"].get("worlds") else _NO_WORLDS,
             "**The other parts** are of one deal of each set: test accuracy in percent, mean ± standard "
@@ -193,9 +197,14 @@ _WORLDS = (
     "models. What is compared, over how many worlds, was written down before the first (`plan.toml`); "
     "verdicts are by `fedhpo.research.statistics`, with Holm's correction over all claims of the plan."
 )
+_CELLS = (
+    "**24 cells** were filled in four worlds, with rates on a log scale; a claim on them holds, or does not, "
+    "if two standard errors of the differences over worlds say so."
+)
 _TABLES = (
     ("worlds", "Worlds: one config for all against tables", worlds_table),
     ("cnn", "Worlds with the convolutional model", worlds_table),
+    ("cells", "24 cells with small models: Figures 1a, 1b, 2c and 8", cells_table),
     ("table1", "Table 1: accuracy by way of tuning", _table_1),
     ("table2", "Table 2: best learning rates", _table_2),
     ("figure1", "Figure 1c: tuning iterations", _figure_1),

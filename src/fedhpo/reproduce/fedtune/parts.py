@@ -23,6 +23,7 @@ from fedhpo.methods.fedtune import (
 )
 from fedhpo.methods.fedtune.baselines import Quadratic, iterations_by_hand, iterations_globally
 from fedhpo.protocol.objective import Objective
+from fedhpo.reproduce.fedtune.cells_part import cells
 from fedhpo.reproduce.fedtune.lab import Lab, hand_grid
 from fedhpo.reproduce.fedtune.pools import Pool, steps_until
 from fedhpo.reproduce.fedtune.rates import figure_2, table_2
@@ -239,6 +240,7 @@ def _by_cells(lab: Lab, seed: int) -> dict[str, Any]:
 PARTS: Mapping[str, Callable[[Lab], list[dict[str, Any]]]] = {
     "worlds": worlds,
     "cnn": cnn,
+    "cells": cells,
     "figure1": figure_1,
     "figure5": figure_5,
     "table1": table_1,

@@ -190,6 +190,8 @@ class Scale:
     tuner_seeds: int
     world_sets: Mapping[str, WorldSetting]
     cnn_sets: Mapping[str, WorldSetting]
+    #: Worlds with the paper's 24 cells.
+    cells_sets: Mapping[str, WorldSetting]
     #: Worlds of each set; as many as the plan says if None.
     worlds: int | None = None
 
@@ -226,10 +228,9 @@ _WORLDS = {
     "cifar10": WorldSetting("cifar10", (0.05, 16)),
 }
 _CNN = {
-    "fashion_mnist": WorldSetting(
-        "fashion_mnist", (0.002, 8), model="cnn_small", rates=(0.05, 0.1, 0.2, 0.4), slopes=(-2.0,)
-    )
+    "fashion_mnist": WorldSetting("fashion_mnist", (0.002, 8), model="cnn_small", rates=(0.05, 0.1, 0.2, 0.4))
 }
+_CELLS = {"femnist": replace(_WORLDS["femnist"], indices=_INDICES, quantities=(50, 80, 110, 140, 170, 200))}
 _TINY_WORLD = WorldSetting(
     "digits",
     (0.1, 8),
@@ -253,9 +254,24 @@ _TINY_WORLD = WorldSetting(
 )
 
 SCALES: Mapping[str, Scale] = {
-    "default": Scale(_DEFAULT, 120, 40, 15, 5, 10, 5, 10, 12, (100, 200), 3, 5, _WORLDS, _CNN),
-    "paper": Scale(_PAPER, 400, 160, 60, 5, 20, 8, 20, 20, (400, 800), 5, 10, _WORLDS, _CNN),
+    "default": Scale(_DEFAULT, 120, 40, 15, 5, 10, 5, 10, 12, (100, 200), 3, 5, _WORLDS, _CNN, _CELLS),
+    "paper": Scale(_PAPER, 400, 160, 60, 5, 20, 8, 20, 20, (400, 800), 5, 10, _WORLDS, _CNN, _CELLS),
     "smoke": Scale(
-        _SMOKE, 10, 6, 3, 2, 2, 2, 2, 3, (20, 40), 2, 2, {"digits": _TINY_WORLD}, {"digits": _TINY_WORLD}, 2
+        _SMOKE,
+        10,
+        6,
+        3,
+        2,
+        2,
+        2,
+        2,
+        3,
+        (20, 40),
+        2,
+        2,
+        {"digits": _TINY_WORLD},
+        {"digits": _TINY_WORLD},
+        {"digits": _TINY_WORLD},
+        2,
     ),
 }

@@ -14,7 +14,7 @@ from fedhpo.reproduce.fedtune.sets import Setting
 
 #: What clients get: the same for all, a rule, or each client its own.
 Way = Mapping[str, Any] | ClientSide | Sequence[Mapping[str, Any]]
-_POINTS, _LAST = 10, 5
+_POINTS = 10
 
 
 def train(
@@ -49,10 +49,11 @@ def trainings(
     model: Mapping[str, Any],
     seed: int,
     server: Mapping[str, Any] | None = None,
+    last: int = 5,
 ) -> dict[str, dict[str, Any]]:
     """Train a model in each way: the same first model, cohorts and batches for all.
 
-    The accuracy is the mean over the last five rounds, in percent, NaN where training diverged; the paper
+    The accuracy is the mean over the `last` rounds, in percent, NaN where training diverged; the paper
     takes the best round by test accuracy, which favours whoever is noisy.
     """
     tester = int(federation.test_clients[0])
@@ -74,7 +75,7 @@ def trainings(
             for report in federation.round(work) if work else []:
                 if not report.applied:
                     going.discard(names[report.trial])
-            if number % every == 0 or number > rounds - _LAST:
+            if number % every == 0 or number > rounds - last:
                 numbers = [trial for trial, name in enumerate(names) if name in going]
                 for scores in federation.evaluate(numbers, [tester], "test"):
                     curves[names[scores.trial]].append((number, 100 * float(scores.accuracy[0])))
@@ -84,7 +85,7 @@ def trainings(
     return {
         name: {
             "curve": curves[name],
-            "accuracy": float(np.mean([y for _, y in curves[name][-_LAST:]])) if name in going else math.nan,
+            "accuracy": float(np.mean([y for _, y in curves[name][-last:]])) if name in going else math.nan,
         }
         for name in names
     }

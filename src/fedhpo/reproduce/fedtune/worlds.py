@@ -2,15 +2,16 @@
 
 In each world the test rows, the public rows, the clients' rows, the simulations and the trainings are drawn
 anew. Images become their first principal components, fitted on the public rows, and the model is a small
-MLP: so a world takes a minute or two, and two dozen can tell one way from another.
+MLP: so a world takes half a minute of a core, and two dozen can tell one way from another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,21 @@ from fedhpo.methods.fedtune import (
     Simulator,
     fill_table,
 )
-from fedhpo.methods.fedtune.mixture import Chosen, Mixture
+from fedhpo.methods.fedtune.mixture import Mixture
 from fedhpo.methods.fedtune.profiles import Profiles
 from fedhpo.methods.fedtune.shapes import Shape, Tables
+from fedhpo.methods.fedtune.tuner import CellSearch
 from fedhpo.protocol.federation import ClientSide
 from fedhpo.reproduce.fedtune.sets import balanced
 from fedhpo.reproduce.fedtune.training import Way, trainings
 from fedhpo.reproduce.fedtune.world_setting import WorldSetting
 from fedhpo.space.config import Config
+
+
+@lru_cache(maxsize=3)
+def _read(data: str) -> Samples:
+    """A set, read once for all of its worlds."""
+    return DATASETS[data].read(Request(None, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +56,9 @@ class FreshWorld:
     setting: WorldSetting
     number: int
 
-    @cached_property
+    @property
     def _samples(self) -> Samples:
-        return DATASETS[self.setting.data].read(Request(None, 0))
+        return _read(self.setting.data)
 
     @cached_property
     def _rows(self) -> tuple[Integers, Integers, Integers]:
@@ -65,10 +73,15 @@ class FreshWorld:
     @cached_property
     def _projection(self) -> tuple[Floats, Floats, float]:
         """Mean, directions and scale of the first principal components of the public rows."""
+        from sklearn.utils.extmath import randomized_svd
+
         x = self._flat(self._rows[1])
         mean = x.mean(axis=0)
-        _, _, directions = np.linalg.svd(x - mean, full_matrices=False)
-        first = directions[: self.setting.components].T
+        # Subspace iteration: a few seconds quicker than all directions of images in colour.
+        _, _, directions = randomized_svd(
+            x - mean, self.setting.components, n_oversamples=20, n_iter=8, random_state=self.number
+        )
+        first = directions.T
         return mean, first, float(((x - mean) @ first).std())
 
     def _flat(self, rows: Integers) -> Floats:
@@ -108,11 +121,21 @@ class FreshWorld:
     @cached_property
     def clients(self) -> FederatedData:
         """The clients, all of whose rows are for training, and one that tests."""
-        tested, _, private = self._rows
-        setting = self.setting
+        return self._data(self._dealt, self._rows[0])
+
+    def with_scorer(self) -> tuple[FederatedData, int]:
+        """The clients, and one that validates on the proxy set's held-out rows: for hand tuning."""
+        held = np.unique(self._rows[1])[self.proxy.scored]
+        data = self._data(self._dealt, held)
+        return replace(data, validation=data.test, test=data.validation), data.clients - 1
+
+    @cached_property
+    def _dealt(self) -> list[Integers]:
+        """The rows of each client."""
+        private, setting = self._rows[2], self.setting
         deal = HeterogeneityIndex(setting.clients, setting.indices, setting.quantities, replace=True)
         dealt = deal(self._samples.y[private], stream(self.number, "clients"))
-        return self._data([private[dealt.rows(c)] for c in range(dealt.clients)], tested)
+        return [private[dealt.rows(c)] for c in range(dealt.clients)]
 
     @property
     def seed(self) -> int:
@@ -120,21 +143,75 @@ class FreshWorld:
         return derive(self.number, "simulations")
 
 
-@dataclass(eq=False)
-class Explored:
-    """What was found in a world: a way to set the clients' hyperparameters for each name."""
-
-    ways: dict[str, Way]
-    facts: dict[str, Any]
+#: How the simulated clients of a data set train.
+Simulate = Callable[[FederatedData], Any]
 
 
-def explore(world: FreshWorld, simulate: Callable[[FederatedData], Any], folder: Path) -> Explored:
-    """All searches of a world, each resumable."""
+def lived(world: FreshWorld, simulate: Simulate, folder: Path) -> dict[str, Any]:
+    """One config for all and a table, each searched in the mixture, then trained; and the headroom's grid.
+
+    Accuracy is by way, in percent, None where training diverged.
+    """
+    default = world.setting.space.default()
+    with _searching(world, simulate, folder) as mixture:
+        one = mixture.search(_tables(world.setting, "constant"), world.seed)
+        found = mixture.search(_tables(world.setting, "rate"), world.seed, one.search)
+        capped = mixture.capped(found, one.tables)
+        compared = mixture.compared(capped, one, default)
+        half = mixture.half(one.search)
+    ways: dict[str, Way] = {"own": default.client, "global": one.table, "mixture": capped.table}
+    accuracy = _accuracies(world, {**ways, **grid(world.setting)}, simulate)
+    accuracy["guarded"] = accuracy["mixture" if compared["kept"] else "global"]
+    facts = {
+        "global": one.config.to_dict(),
+        "mixture": capped.config.to_dict(),
+        "capped": capped.config != found.config,
+        "compared": compared,
+        # What the searches of the controls share.
+        "half": [[config.to_dict(), *map(_known, numbers)] for config, *numbers in half],
+    }
+    return {"set": world.setting.data, "world": world.number, "accuracy": accuracy, "facts": facts}
+
+
+def controlled(world: FreshWorld, row: Mapping[str, Any], simulate: Simulate, folder: Path) -> dict[str, Any]:
+    """The controls of a world that was lived: falling weights, FedNova, and the paper's way, cells alone.
+
+    Weights share the first half of the search of one config for all, as the table does; FedNova has a search
+    of its own.
+    """
+    setting = world.setting
+    before = CellSearch(0)
+    for config, score, error in row["facts"]["half"]:
+        before.add(Config.from_dict(config), _number(score), _number(error))
+    with _searching(world, simulate, folder) as mixture:
+        weight = mixture.search(_tables(setting, "weight"), world.seed, before)
+        nova = mixture.search(_tables(setting, "fednova"), world.seed)
+    cells = fill_table(
+        world.proxy,
+        simulate,
+        setting.listed,
+        cells=setting.cells,
+        simulation=Simulation(5, setting.cell_rounds),
+        tuner=CellTuner("gp", setting.cell_steps, None, side_by_side=2),
+        seed=world.seed,
+        directory=folder / "cells",
+    )
+    ways: dict[str, Way] = {"weights": weight.table, "fednova": nova.table, "cells": cells}
+    facts = {
+        "weights": weight.config.to_dict(),
+        "fednova": nova.config.to_dict(),
+        "cells": [dict(config) for config in cells.configs],
+    }
+    return {"accuracy": _accuracies(world, ways, simulate), "facts": facts}
+
+
+@contextmanager
+def _searching(world: FreshWorld, simulate: Simulate, folder: Path) -> Iterator[Mixture]:
+    """The searches of a world, each resumable."""
     setting = world.setting
     profiles, budget = Profiles.uniform(setting.cells), setting.budget
     proxies = world.proxy.mixture(profiles, budget.clients, budget.groups, seed=world.seed)
     journal = Journal(folder / "mixture.jsonl", {"world": world.number, "setting": asdict(setting)})
-    default = setting.space.default()
     with simulate(proxies.data) as federation:
         simulator = Simulator(
             federation,
@@ -144,64 +221,19 @@ def explore(world: FreshWorld, simulate: Callable[[FederatedData], Any], folder:
             budget.cohort,
             model=setting.shape,
             seed=world.seed,
+            last=budget.scored_rounds,
             resolve=proxies.resolve,
         )
-        mixture = Mixture(simulator, budget, journal)
-
-        def tables(shape: Shape) -> Tables:
-            return Tables(setting.space, profiles, shape)
-
-        one = mixture.search(tables("constant"), world.seed)
-        rate = tables("rate")
-        found = mixture.search(rate, world.seed, one.search, rate.around(one.config))
-        capped = mixture.capped(found, one.tables)
-        weight = mixture.search(tables("weight"), world.seed, one.search, falling_weights(one))
-        nova = mixture.search(tables("fednova"), world.seed)
-        compared = mixture.compared(capped, one, default)
-    cells = fill_table(
-        world.proxy,
-        simulate,
-        setting.listed,
-        cells=setting.cells,
-        simulation=Simulation(5, setting.cell_rounds),
-        tuner=CellTuner("gp", setting.cell_steps, None),
-        seed=world.seed,
-        directory=folder / "cells",
-    )
-    ways: dict[str, Way] = {
-        "own": default.client,
-        "global": one.table,
-        "mixture": capped.table,
-        "guarded": capped.table if compared["kept"] else one.table,
-        "weights": weight.table,
-        "fednova": nova.table,
-        "cells": cells,
-    }
-    facts = {
-        "global": one.config.to_dict(),
-        "mixture": capped.config.to_dict(),
-        "capped": capped.config != found.config,
-        "weights": weight.config.to_dict(),
-        "fednova": nova.config.to_dict(),
-        "cells": [dict(config) for config in cells.configs],
-        "compared": compared,
-    }
-    return Explored(ways, facts)
+        yield Mixture(simulator, budget, journal)
 
 
-def falling_weights(one: Chosen) -> list[Config]:
-    """Weights that fall with the index at the best constant config, to begin with: as for the rates."""
-    tables = replace(one.tables, shape="weight")
-    return [
-        tables.searched.complete({"client": dict(one.config.client), "policy": {"index_slope": slope}})
-        for slope in (-1.0, -2.0)
-    ]
+def _tables(setting: WorldSetting, shape: Shape) -> Tables:
+    return Tables(setting.space, Profiles.uniform(setting.cells), shape)
 
 
 def grid(setting: WorldSetting) -> dict[str, Way]:
     """Constants and falling tables whose best, picked on test, say what there is to gain."""
-    profiles = Profiles.uniform(setting.cells)
-    rate = Tables(setting.space, profiles, "rate")
+    rate = _tables(setting, "rate")
     batch, epochs = setting.headroom_config
     found: dict[str, Way] = {}
     for lr in setting.rates:
@@ -212,10 +244,8 @@ def grid(setting: WorldSetting) -> dict[str, Way]:
     return found
 
 
-def lived(world: FreshWorld, simulate: Callable[[FederatedData], Any], folder: Path) -> dict[str, Any]:
-    """A world from its searches to its trainings: accuracy by way, in percent, None where it diverged."""
-    explored = explore(world, simulate, folder)
-    ways: Mapping[str, Way] = {**explored.ways, **grid(world.setting)}
+def trained(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> dict[str, dict[str, Any]]:
+    """Trainings at the clients, accuracy None where one diverged; a way comes to the same in any company."""
     clients = world.clients
     labels = [clients.y[clients.train.rows(c)] for c in range(clients.clients - 1)]
     resolved = {name: _by_client(way, labels, clients.classes) for name, way in ways.items()}
@@ -227,12 +257,13 @@ def lived(world: FreshWorld, simulate: Callable[[FederatedData], Any], folder: P
             cohort=world.setting.cohort,
             model=world.setting.shape,
             seed=world.seed,
+            last=world.setting.last,
         )
-    accuracy = {
-        name: None if math.isnan(one["accuracy"]) else round(one["accuracy"], 3)
-        for name, one in found.items()
-    }
-    return {"set": world.setting.data, "world": world.number, "accuracy": accuracy, "facts": explored.facts}
+    return {name: {**one, "accuracy": _known(one["accuracy"], 3)} for name, one in found.items()}
+
+
+def _accuracies(world: FreshWorld, ways: Mapping[str, Way], simulate: Simulate) -> dict[str, float | None]:
+    return {name: one["accuracy"] for name, one in trained(world, ways, simulate).items()}
 
 
 def _by_client(way: Way, labels: list[Any], classes: int | None) -> Way:
@@ -240,3 +271,11 @@ def _by_client(way: Way, labels: list[Any], classes: int | None) -> Way:
     if isinstance(way, ReferenceTable) and isinstance(way, ClientSide):
         return [way.resolve(own, classes) for own in labels]
     return way
+
+
+def _known(value: float, digits: int = 6) -> float | None:
+    return None if math.isnan(value) else round(value, digits)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -45,8 +45,8 @@ _PAPER = {"global": "+4 to +7 points"}
 
 
 def endpoints(rows: Sequence[Row], way: str, name: str) -> dict[int, float]:
-    """A way's accuracy in each world of a set; chance where it diverged."""
-    own = [row for row in rows if row["set"] == name]
+    """A way's accuracy in each world of a set in which it was tried; chance where it diverged."""
+    own = [row for row in rows if row["set"] == name and (way == HALF or way in row["accuracy"])]
     if way == HALF:
         flat = endpoints(rows, "global", name)
         return {row["world"]: flat[row["world"]] + headroom(row) / 2 for row in own}
@@ -71,41 +71,68 @@ def headroom(row: Row) -> float:
 
 def worlds_table(rows: Sequence[Row]) -> str:
     """Accuracy by way and set; differences to one config for all; what diverged; the headroom."""
-    names = list(dict.fromkeys(row["set"] for row in rows))
     parts = []
-    for name in names:
+    for name in dict.fromkeys(row["set"] for row in rows):
         own = [row for row in rows if row["set"] == name]
-        flat = endpoints(rows, "global", name)
-        lines = []
-        for way, words in WAYS.items():
-            known = [row["accuracy"][way] for row in own if row["accuracy"][way] is not None]
-            diverged = Rate(len(own) - len(known), len(own))
-            gap = Paired.of(endpoints(rows, way, name), flat)
-            lines.append(
-                [
-                    words,
-                    f"{np.median(known):.2f}" if known else "–",
-                    f"{np.mean(known):.2f}" if known else "–",
-                    "–" if way == "global" else f"{gap.median:+.2f}",
-                    "–" if way == "global" else _with_error(gap),
-                    "–" if way == "global" else f"{sum(d > 0 for d in gap.differences)} of {gap.count}",
-                    str(diverged) if diverged.count else f"0 of {diverged.of}",
-                ]
-            )
-        room = Paired(tuple(headroom(row) for row in own))
-        kept = sum(bool(row["facts"]["compared"]["kept"]) for row in own)
-        slopes = [row["facts"]["mixture"]["policy"]["index_slope"] for row in own]
+        lines = [_line(own, way, words) for way, words in WAYS.items() if _tried(own, way)]
         over = ("over one config: median", "mean ± error", "worlds better")
-        columns = ["way", "median", "mean", *over, "diverged"]
         parts += [
             f"### {name}, {len(own)} worlds",
-            markdown(columns, lines),
-            f"Headroom (best falling table minus best constant of a grid, both picked on test): "
-            f"{_with_error(room)}; the guard kept {kept} of {len(own)} tables; median slope of the rate "
-            f"{np.median(slopes):+.2f} doublings per 0.3 of the index, capped in "
-            f"{sum(bool(row['facts']['capped']) for row in own)}.",
+            markdown(["way", "worlds", "median", "mean", *over, "diverged"], lines),
+            _room(own),
         ]
     return "\n\n".join(parts)
+
+
+def _tried(rows: Sequence[Row], way: str) -> list[Row]:
+    return [row for row in rows if way in row["accuracy"]]
+
+
+def _line(rows: Sequence[Row], way: str, words: str) -> list[Any]:
+    """What a way came to in the worlds of a set, and over one config for all in the same worlds."""
+    tried, name = _tried(rows, way), rows[0]["set"]
+    known = [row["accuracy"][way] for row in tried if row["accuracy"][way] is not None]
+    diverged = Rate(len(tried) - len(known), len(tried))
+    gap = Paired.of(endpoints(rows, way, name), endpoints(rows, "global", name))
+    over = [f"{gap.median:+.2f}", _with_error(gap), f"{sum(d > 0 for d in gap.differences)} of {gap.count}"]
+    return [
+        words,
+        len(tried),
+        f"{np.median(known):.2f}" if known else "–",
+        f"{np.mean(known):.2f}" if known else "–",
+        *(["–"] * 3 if way == "global" else over),
+        str(diverged) if diverged.count else f"0 of {diverged.of}",
+    ]
+
+
+def _room(rows: Sequence[Row]) -> str:
+    """The headroom, what the table took of it, and what the tables look like."""
+    name = rows[0]["set"]
+    room = Paired(tuple(headroom(row) for row in rows))
+    gap = Paired.of(endpoints(rows, "mixture", name), endpoints(rows, "global", name))
+    half = Paired.of(endpoints(rows, "mixture", name), endpoints(rows, HALF, name))
+    kept = sum(bool(row["facts"]["compared"]["kept"]) for row in rows)
+    slopes = [row["facts"]["mixture"]["policy"]["index_slope"] for row in rows]
+    of_grid = [f"{100 * value:.0f}%" for value in _diverged_of_grid(rows).values()]
+    share = f", {100 * gap.mean / room.mean:.0f}% of it" if room.mean > 0 else ""
+    return (
+        f"Headroom (best falling table minus best constant of a grid, both picked on test): "
+        f"{_with_error(room)}. The table gained {_with_error(gap)}{share}; over half of the headroom that is "
+        f"{_with_error(half)}. The guard kept {kept} of {len(rows)} tables; median slope of the rate "
+        f"{np.median(slopes):+.2f} doublings per 0.3 of the index, capped in "
+        f"{sum(bool(row['facts']['capped']) for row in rows)}. Of the grid's trainings {of_grid[0]} of the "
+        f"constants and {of_grid[1]} of the falling tables diverged."
+    )
+
+
+def _diverged_of_grid(rows: Sequence[Row]) -> dict[bool, float]:
+    """The share of the grid's trainings that diverged: of constants, of falling tables."""
+    lost: dict[bool, list[bool]] = {False: [], True: []}
+    for row in rows:
+        for name, accuracy in row["accuracy"].items():
+            if name.startswith("grid "):
+                lost[float(name.split()[2]) != 0].append(accuracy is None)
+    return {falling: float(np.mean(found)) for falling, found in lost.items()}
 
 
 def _with_error(paired: Paired) -> str:

@@ -10,11 +10,13 @@ from typing import Any
 from fedhpo.data import FederatedData
 from fedhpo.reproduce.fedtune.lab import Lab
 from fedhpo.reproduce.fedtune.world_setting import WorldSetting
-from fedhpo.reproduce.fedtune.worlds import FreshWorld, lived
+from fedhpo.reproduce.fedtune.worlds import FreshWorld, controlled, lived
 from fedhpo.research.statistics import Plan
 
 #: Worlds with the convolutional model of the other parts, on one set.
 CNN_WORLDS = 4
+#: What the plan compares in the first worlds of each set only.
+CONTROLS = ("weights", "fednova", "cells")
 
 
 def plan() -> Plan:
@@ -23,11 +25,19 @@ def plan() -> Plan:
 
 
 def worlds(lab: Lab) -> list[dict[str, Any]]:
-    """A row for each world of each set: what each way came to, and what the searches found."""
+    """A row for each world of each set: what each way came to, and what the searches found.
+
+    One world of each set in turn, its controls after them, so that what is done by any time is balanced.
+    """
     planned = plan()
     count = lab.scale.worlds or max(claim.replicates for claim in planned.claims)
-    numbers = range(planned.first_seed, planned.first_seed + count)
-    return _rows(lab, lab.scale.world_sets, numbers, "world")
+    few = max(one.replicates for one in planned.claims if {one.first, one.second} & {*CONTROLS})
+    rows: list[dict[str, Any]] = []
+    for place in range(count):
+        number = planned.first_seed + place
+        found = _rows(lab, lab.scale.world_sets, range(number, number + 1), "worlds")
+        rows += [_with_controls(lab, row) for row in found] if place < few else found
+    return rows
 
 
 def cnn(lab: Lab) -> list[dict[str, Any]]:
@@ -36,19 +46,33 @@ def cnn(lab: Lab) -> list[dict[str, Any]]:
     return _rows(lab, lab.scale.cnn_sets, range(first, first + CNN_WORLDS), "cnn")
 
 
-def _rows(lab: Lab, sets: Mapping[str, WorldSetting], numbers: range, what: str) -> list[dict[str, Any]]:
+def _rows(lab: Lab, sets: Mapping[str, WorldSetting], numbers: range, part: str) -> list[dict[str, Any]]:
+    done = {(row["set"], row["world"]): row for row in lab.earlier.get(part, ())}
     rows = []
-    for name, setting in sets.items():
-        for number in numbers:
-            piece = f"{what}-{name}-{number}"
-            folder = lab.pieces.folder / piece
-            world = FreshWorld(setting, number)
-            found = lab.pieces.get(piece, partial(lived, world, _simulate(lab, setting), folder))
+    for number in numbers:
+        for name, setting in sets.items():
+            world, simulate = FreshWorld(setting, number), simulated(lab, setting)
+            piece = f"{part}-{name}-{number}"
+            found = done.get((name, number))
+            if found is None:
+                found = lab.pieces.get(piece, partial(lived, world, simulate, lab.pieces.folder / piece))
             rows += [] if found is None else [{**found, "set": name}]
     return rows
 
 
-def _simulate(lab: Lab, setting: WorldSetting) -> Callable[[FederatedData], Any]:
+def _with_controls(lab: Lab, row: dict[str, Any]) -> dict[str, Any]:
+    """The row with what the controls came to, where they are done."""
+    if set(CONTROLS) <= set(row["accuracy"]):
+        return row
+    setting = lab.scale.world_sets[row["set"]]
+    piece = f"controls-{row['set']}-{row['world']}"
+    world, folder = FreshWorld(setting, row["world"]), lab.pieces.folder / piece
+    found = lab.pieces.get(piece, partial(controlled, world, row, simulated(lab, setting), folder))
+    return row if found is None else {**row, **{key: {**row[key], **found[key]} for key in found}}
+
+
+def simulated(lab: Lab, setting: WorldSetting) -> Callable[[FederatedData], Any]:
+    """How the clients of a world train."""
     from fedhpo.federations.simulate import simulate
 
     return partial(simulate, setting.model, workers=lab.workers)
