@@ -81,7 +81,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             strategy, self._aggregation.weighting, repeatable=bool(settings.get("repeatable"))
         )
         self._trials = Trials(self._model.first, self._aggregation, server, kept)
-        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.PRODUCTS}
+        able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.MIX, protocol.PRODUCTS}
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities |= able
