@@ -58,7 +58,7 @@ STUDY = {
 SHA = {
     **STUDY,
     "method": {"name": "sha", "trials": 4},
-    "budget": {"rounds": 8, "total": 24, "cohort": 2},
+    "budget": {"rounds": 32, "total": 96, "cohort": 2},
 }
 FEDEX = {
     **STUDY,
@@ -136,7 +136,7 @@ class Deployment:
                     for name in self.processes
                 )
                 raise SystemExit(f"{what}: not in time\n{logs}")
-            time.sleep(0.5)
+            time.sleep(0.2)
         say(f"{what} ({time.monotonic() - begun:.0f} s)")
 
     def listening(self) -> set[str]:
@@ -232,6 +232,26 @@ def submit(kits: Path, home: Path, name: str, study: dict, run: Path) -> str:
         return str(one.submit_job(str(jobs / name)))
 
 
+def tuned(  # type: ignore[no-untyped-def]
+    place: Deployment, kits: Path, name: str, study: dict, run: Path, what: str, ready
+) -> None:
+    """Submit a job, and again where NVFlare ends it before its time, as it does on a busy machine."""
+    job, looked = submit(kits, place.home, name, study, run), time.monotonic()
+
+    def there_or_again() -> bool:
+        nonlocal job, looked
+        if ready() or time.monotonic() - looked < 30.0:
+            return bool(ready())
+        looked = time.monotonic()
+        with contextlib.suppress(Exception), contextlib.closing(session(kits)) as one:
+            if str(one.get_job_meta(job).get("status", "")).startswith("FINISHED") and not ready():
+                say("NVFlare ended the job before its time: submitted again")
+                job = submit(kits, place.home, name, study, run)
+        return False
+
+    place.wait(what, there_or_again)
+
+
 def facts(path: Path) -> dict:
     found = json.loads(path.read_text())
     return {key: value for key, value in found.items() if key not in ("times", "run")}
@@ -240,15 +260,14 @@ def facts(path: Path) -> dict:
 def killed_server(place: Deployment, kits: Path) -> None:
     """SHA over three clients, the server killed in the middle."""
     run, simulated = place.home / "sha", place.home / "simulated"
-    submit(kits, place.home, "sha", SHA, run)
-    place.wait("four rounds are done", lambda: rounds(run) >= 4)
+    tuned(place, kits, "sha", SHA, run, "four rounds are done", lambda: rounds(run) >= 4)
     place.kill("server")
     done = rounds(run)
     check("the server was killed in the middle", not (run / "result.json").exists())
     place.start("server", kits / "localhost")
     place.wait("the server is back, and so are its clients", lambda: there(kits) >= set(SITES))
-    submit(kits, place.home, "sha", SHA, run)
-    place.wait(f"the run went on after {done} rounds and has finished", (run / "result.json").exists)
+    ended = f"the run went on after {done} rounds and has finished"
+    tuned(place, kits, "sha", SHA, run, ended, (run / "result.json").exists)
     compare(SHA, run, simulated)
 
 
@@ -274,8 +293,7 @@ def compare(study: dict, run: Path, simulated: Path) -> None:
 def killed_client(place: Deployment, kits: Path) -> None:
     """FedEx over three clients, one of them killed in the middle."""
     run = place.home / "fedex"
-    submit(kits, place.home, "fedex", FEDEX, run)
-    place.wait("two rounds are done", lambda: rounds(run) >= 2)
+    tuned(place, kits, "fedex", FEDEX, run, "two rounds are done", lambda: rounds(run) >= 2)
     place.kill("site-3")
     say("killed a client")
     place.wait("the run has finished", (run / "result.json").exists)

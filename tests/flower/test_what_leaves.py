@@ -8,7 +8,7 @@ import pytest
 from flower_cases import SMALL, small_app
 from flwr.clientapp import ClientApp
 
-import fedhpo.parties.hold
+import fedhpo.parties.answers
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.data import Split, from_clients
@@ -130,7 +130,7 @@ class Clock:
 def test_the_time_of_a_reply_tells_epochs_unless_it_is_held_back(hold, monkeypatch):
     """FedTune adds that to what plain averaging tells, and `hold_replies` takes it away."""
     clock = Clock()
-    monkeypatch.setattr(fedhpo.flower.client_app, "Held", lambda seconds: Held(seconds, clock, clock.sleep))
+    monkeypatch.setattr(fedhpo.parties.answers, "Held", lambda seconds: Held(seconds, clock, clock.sleep))
 
     def train(arrays, task, context):
         clock.sleep(task.config["epochs"])
@@ -164,7 +164,7 @@ def test_who_takes_longer_is_warned():
 
 def test_the_study_says_how_long_replies_are_held(monkeypatch):
     seconds = []
-    monkeypatch.setattr(fedhpo.flower.client_app, "Held", lambda s: seconds.append(s) or Held(0.0))
+    monkeypatch.setattr(fedhpo.parties.answers, "Held", lambda s: seconds.append(s) or Held(0.0))
     grid = Wire(small_app(Study.from_dict({**SMALL.given, "flower": {"hold_replies": 2.5}})), 8)
     with FlowerFederation(grid, "mlp", clients=8, aggregation=Aggregation()) as federation:
         federation.start(0, {}, 0)

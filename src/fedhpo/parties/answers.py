@@ -198,7 +198,8 @@ def _replied(
             reply, after = do(task, model, one.get("query"), context)
             reply = {"trial": task.trial, **reply}
             if not isinstance(after, bytes):
-                after = {name: np.asarray(array, np.float32) for name, array in after.items()}
+                # A copy: training of one's own may return arrays that its next task changes.
+                after = {name: np.array(array, np.float32) for name, array in after.items()}
             if isinstance(after, bytes) or all(np.isfinite(array).all() for array in after.values()):
                 if isinstance(after, bytes) or after:
                     reply["arrays"] = f"model-{place}"
