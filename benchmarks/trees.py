@@ -17,6 +17,7 @@ import json
 import math
 import statistics
 import time
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,12 @@ RATES = (0.1, 0.3, 0.6)
 PILOTS = {"oil_spill": 8}
 
 
+@cache
+def dealt(name: str, partition: str, seed: int) -> FederatedData:
+    """A set, dealt to the parties."""
+    return fh.load(name, clients=PARTIES, partition=PARTITIONS[partition], seed=seed)
+
+
 def rows_of(data: FederatedData, split: str) -> tuple[Any, Any]:
     """All rows of a split."""
     places = np.concatenate([getattr(data, split).rows(client) for client in range(data.clients)])
@@ -70,7 +77,7 @@ def scored(data: FederatedData, mode: str, rate: float) -> dict[str, float]:
 
 def measured(name: str, partition: str, seed: int, mode: str, rates: tuple[float, ...]) -> dict[str, Any]:
     """One cell: scores by learning rate."""
-    data = fh.load(name, clients=PARTIES, partition=PARTITIONS[partition], seed=seed)
+    data = dealt(name, partition, seed)
     begun = time.process_time()
     by_rate = {str(rate): scored(data, mode, rate) for rate in rates}
     seconds = time.process_time() - begun
@@ -85,9 +92,9 @@ def rate_of(cells: Cells, name: str, partition: str, mode: str) -> str | None:
     """The best learning rate by the validation rows of the first seeds, once these are done."""
     mode = "pooled" if mode == "collective" else mode
     wanted = [(name, partition, mode, seed) for seed in range(PILOTS.get(name, 1))]
-    if not all(key in cells for key in wanted):
+    pilots = [cells[key] for key in wanted if key in cells]
+    if not pilots:
         return None
-    pilots = [cells[key] for key in wanted]
     return max(map(str, RATES), key=lambda r: sum(one["by_rate"][r]["validation"] for one in pilots))
 
 
@@ -141,7 +148,8 @@ def main() -> None:
         rate = rate_of(done, name, partition, mode)
         if mode == "collective" and rate is None:
             continue
-        wanted = RATES if rate is None else (float(rate),)
+        pilot = seed < PILOTS.get(name, 1) and mode != "collective"
+        wanted = RATES if rate is None or pilot else (float(rate),)
         done[key] = measured(name, partition, seed, mode, wanted)
         with options.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(done[key]) + "\n")
