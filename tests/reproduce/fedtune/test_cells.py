@@ -38,6 +38,9 @@ def test_it_runs_and_says_what_was_found(tmp_path):
     hand = next(row for row in rows if row["way"] == "hand")
     assert len(hand["rates"]) == TINY.clients
     assert "24 cells with small models" in found["text"]
+    # Another machine, which has the page's data only, has nothing to run.
+    again = run("smoke", runs=tmp_path / "other", out=tmp_path / "out", workers=0, kept=True)
+    assert again["rows"]["cells"] == rows
 
 
 def made_up(hand=3.0):

@@ -43,6 +43,12 @@ def cells(lab: Lab) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, setting in lab.scale.cells_sets.items():
         for number in range(first, first + (lab.scale.worlds or WORLDS)):
+            done = [
+                row for row in lab.earlier.get("cells", ()) if (row["set"], row["seed"]) == (name, number)
+            ]
+            if done:
+                rows += map(dict, done)
+                continue
             piece = f"cells-{name}-{number}"
             world, folder = FreshWorld(setting, number), lab.pieces.folder / piece
             found = lab.pieces.get(piece, partial(_world, world, simulated(lab, setting), folder))

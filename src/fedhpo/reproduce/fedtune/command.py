@@ -29,8 +29,8 @@ from fedhpo.reproduce.shared.runs import kept as kept_data
 
 __all__ = ["PARTS", "SCALES", "run"]
 
-#: The parts that are made of worlds.
-OF_WORLDS = ("worlds", "cnn")
+#: The parts that are made of worlds, and where their settings stand.
+OF_WORLDS = {"worlds": "world_sets", "cnn": "cnn_sets", "cells": "cells_sets"}
 
 
 def page(scale: str, out: Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def run(
         raise InputError(f"kept goes with {' and '.join(OF_WORLDS)} only, as --only says")
     earlier, old = _written(scale, out)
     lab = Lab.at(scale, Path(runs) / scale, say, workers, kept, earlier)
-    todo = only or (OF_WORLDS if kept else tuple(PARTS))
+    todo = only or tuple(OF_WORLDS if kept else PARTS)
     rows = {**earlier, **{name: part(lab) for name, part in PARTS.items() if name in todo}}
     found: dict[str, Any] = {
         "scale": scale,
@@ -98,9 +98,10 @@ def _written(scale: str, out: str | Path | None) -> tuple[dict[str, list[dict[st
             for name, rows in found["rows"].items()
             if name in PARTS
         }
-        for part, sets in (("worlds", SCALES[scale].world_sets), ("cnn", SCALES[scale].cnn_sets)):
-            words = found["world_sets" if part == "worlds" else "cnn_sets"] if rows.get(part) else {}
-            same = {name for name, setting in sets.items() if words.get(name) == setting.words}
+        for part, key in OF_WORLDS.items():
+            words = found[key] if rows.get(part) else {}
+            now = getattr(SCALES[scale], key)
+            same = {name for name, setting in now.items() if words.get(name) == setting.words}
             rows[part] = [row for row in rows.get(part, []) if row["set"] in same]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}, ()
