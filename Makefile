@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests start many processes: without bytecode each would compile all of fedhpo again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-flower test-nvflare test-trackers lint types docs clean
 
