@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,7 +16,7 @@ from pydantic import ValidationError
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import PRESETS
 from fedhpo.core.errors import InputError
-from fedhpo.core.objects import call_own, import_object
+from fedhpo.core.objects import import_object
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.block import write_block
 from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_app_defaults
@@ -40,11 +38,13 @@ from fedhpo.study.checks import (
 )
 from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
+from fedhpo.study.loading import dealt_data, model_for
 from fedhpo.study.methods import method_in
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
+from fedhpo.study.text import with_key
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.proxy import ProxySearch
 
@@ -192,7 +192,7 @@ class Study:
         if value == getattr(self.file, key):
             return self
         given = {**self.given, key: value}
-        text = None if self.text is None else _with_key(self.text, key, value)
+        text = None if self.text is None else with_key(self.text, key, value)
         return replace(self, given=given, file=_file(given), text=text)
 
     @property
@@ -375,40 +375,11 @@ class Study:
         from fedhpo.data.mixing import mix_validation
 
         data = self.file.data
-        return mix_validation(self._dealt(), data.mixing, stream(data.seed, "redeal"))
-
-    def _dealt(self) -> FederatedData:
-        from fedhpo.data import DATASETS, FederatedData, datasets, from_clients, load
-
-        data = self.file.data
-        if data.name in DATASETS:
-            try:
-                return load(
-                    data.name,
-                    clients=data.clients,
-                    partition=data.partition,
-                    split=data.split,
-                    seed=data.seed,
-                    path=data.path,
-                    part=data.part,
-                    **data.others,
-                )
-            except InputError as error:
-                raise self._error("data", error) from error
-        prefix = f"data.name = {data.name!r}"
         try:
-            function = datasets.find(data.name, "data.name")
-            ours = ("name", "mixing")
-            arguments = {key: value for key, value in self.given["data"].items() if key not in ours}
-            found = call_own(function, arguments, prefix)
-            if isinstance(found, FederatedData):
-                return found.validate()
-            taken: FederatedData = call_own(
-                lambda: from_clients(found, seed=data.seed, name=data.name), {}, f"{prefix}: what it returned"
-            )
-            return taken
+            dealt = dealt_data(data, self.given["data"])
         except InputError as error:
             raise self._error("", error) from error
+        return mix_validation(dealt, data.mixing, stream(data.seed, "redeal"))
 
     def federation(
         self, workers: int | None = None, *, data: FederatedData | None = None, ray: str | None = None
@@ -428,7 +399,7 @@ class Study:
                 return learner_federation(self.file.model, data, workers)
             how = self.aggregation(default=Aggregation())
             return simulate(
-                self._model(data),
+                model_for(self.file.model.name, self.space.default().model, data),
                 data,
                 server=server.optimiser,
                 strategy=server.strategy,
@@ -484,27 +455,6 @@ class Study:
         """The user's function that trains at a client in place of SGD, if the file names one."""
         name = self.file.client.train
         return None if name is None else import_object(name, "client.train")
-
-    def _model(self, data: FederatedData) -> Any:
-        """The model as `simulate` takes it, after one was built with the default config."""
-        from torch import nn
-
-        from fedhpo.models import MODELS, models
-        from fedhpo.models import build as build_model
-
-        name, hyperparameters = self.file.model.name, dict(self.space.default().model)
-        prefix = f"model.name = {name!r}"
-        if name in MODELS:
-            # Called like a user's own, so that what it refuses is told with the key.
-            call_own(lambda: build_model(name, data.shape, data.classes or 1, **hyperparameters), {}, prefix)
-            return name
-        own = models.find(name, "model.name")
-        if not callable(own):
-            raise InputError(f"{prefix}: must be a function or a class, found {type(own).__name__}")
-        built = call_own(own, hyperparameters, prefix)
-        if not isinstance(built, nn.Module):
-            raise InputError(f"{prefix}: must build a torch.nn.Module, found {type(built).__name__}")
-        return own
 
     def tune(
         self,
@@ -610,28 +560,3 @@ def _file(given: Mapping[str, Any]) -> StudyFile:
         if key in given:
             raise InputError(f"{key}: leave it out where [app] names a Flower app, which brings its own")
     return StudyFile(**{"data": {}, "model": {"name": "app"}, **given})
-
-
-def _with_key(text: str, key: str, value: int | str) -> str:
-    """A study's text with another value of a key, such as the seed: who tunes it gets the same search.
-
-    >>> print(_with_key("seed = 3\\n[data]\\nseed = 5", "seed", 7))
-    # Begun with seed = 7 in place of the file's.
-    seed = 7
-    [data]
-    seed = 5
-    """
-    wanted = tomllib.loads(text) | {key: value}
-    line = f"{key} = {json.dumps(value)}"
-    note = f"# Begun with {line} in place of the file's.\n"
-    # Only a key of the whole file counts, and a line inside a long string is none: hence the second look.
-    for changed in (
-        re.sub(rf"(?m)^\s*{key}\s*=.*$", lambda _: line, text, count=1),
-        f"{line}\n{text}",
-    ):
-        try:
-            if tomllib.loads(changed) == wanted:
-                return note + changed
-        except tomllib.TOMLDecodeError:
-            continue
-    return f"{note}# Its own {key} stands below: tune it with --{key} {value}.\n{text}"
