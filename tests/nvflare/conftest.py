@@ -4,3 +4,6 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
+
+#: A script of NVFlare's Client API, which only runs inside a client.
+collect_ignore_glob = ["hello/*"]

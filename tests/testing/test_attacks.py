@@ -91,7 +91,8 @@ def trained(made, rounds=1):
 
 def test_an_honest_attack_changes_nothing(data):
     plain = trained(federation(data)[0], 2)[1]
-    assert (trained(federation(data, Attack())[0], 2)[1] == plain).all()
+    # An adversary sees single updates, which are then added up in another order.
+    np.testing.assert_allclose(trained(federation(data, Attack())[0], 2)[1], plain, rtol=1e-5, atol=1e-7)
 
 
 def test_a_sign_flip_moves_the_mean_as_far_as_its_share_and_scale_say(data):

@@ -294,8 +294,9 @@ class _Batches:
         width, features = self.index.shape[2], math.prod(self.x.shape[1:])
         together = max(1, GATHERED // (active * width * max(features, 1)))
         for begin in range(first, end, together):
+            steps = slice(begin, min(begin + together, end))
             index, weight = (
-                part[:active, begin : min(begin + together, end)].transpose(0, 1).contiguous()
+                part[:active, steps].transpose(0, 1).clone(memory_format=torch.contiguous_format)
                 for part in (self.index, self.weight)
             )
             x, y = (part.index_select(0, index.flatten()) for part in (self.x, self.y))
