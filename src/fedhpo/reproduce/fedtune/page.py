@@ -55,8 +55,9 @@ def text(found: dict[str, Any], verdicts: list[_verdicts.Verdict]) -> str:
     if found["rows"].get("worlds"):
         parts += [_WORLDS, markdown(["set", "worlds"], list(found["world_sets"].items()))]
     if found["rows"].get("cells"):
-        words = {**found.get("cells_sets", {})}
-        parts += [_CELLS, markdown(["set", "24 cells"], list(words.items()))]
+        count = len(_distinct(found["rows"]["cells"], "seed"))
+        words = found.get("cells_sets", {})
+        parts += [_CELLS.format(count=count), markdown(["set", "24 cells"], list(words.items()))]
     if set(found["rows"]) - {"worlds", "cnn", "cells"}:
         parts += [
             "" if found["rows"].get("worlds") else _NO_WORLDS,
@@ -198,8 +199,8 @@ _WORLDS = (
     "verdicts are by `fedhpo.research.statistics`, with Holm's correction over all claims of the plan."
 )
 _CELLS = (
-    "**24 cells** were filled in four worlds, with rates on a log scale; a claim on them holds, or does not, "
-    "if two standard errors of the differences over worlds say so."
+    "**24 cells** were filled in worlds of their own (here {count} of 4), with rates on a log scale; a claim "
+    "on them holds, or does not, if two standard errors of the differences over worlds say so."
 )
 _TABLES = (
     ("worlds", "Worlds: one config for all against tables", worlds_table),

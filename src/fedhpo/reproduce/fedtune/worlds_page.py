@@ -36,8 +36,8 @@ def judge_worlds(rows: Sequence[Row]) -> list[Verdict]:
         one, wanted = judged[claim.name], claim.replicates * len(claim.sets)
         if not one.paired.count:
             continue
-        verdict = one.verdict if one.paired.count == wanted else f"undecided ({one.paired.count} of {wanted})"
-        found.append(Verdict(claim.name, _PAPER.get(claim.second, "not in it"), str(one.paired), verdict))
+        here = str(one.paired) if one.paired.count == wanted else f"{one.paired} of {wanted} worlds"
+        found.append(Verdict(claim.name, _PAPER.get(claim.second, "not in it"), here, one.verdict))
     return found
 
 
