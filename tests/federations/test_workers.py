@@ -148,7 +148,7 @@ def test_a_rule_that_cannot_be_sent_is_a_failure_and_the_workers_go_on(expected,
 # Programs of their own
 
 PRELUDE = """
-import json, os, sys, time, warnings
+import json, os, pathlib, sys, time, warnings
 import numpy as np
 import fedhpo as fh
 from torch import nn
@@ -224,7 +224,7 @@ OWN = PRELUDE + NET + MAIN
 GUARDED = """
 if __name__ == "__main__":
     calls = [(Net, 1, range(6)), (Deadly, 1, range(6)), (Deadly, 0, range(5))]
-    print(json.dumps([train(*call) for call in calls] + [open("attempts").read()]))
+    print(json.dumps([train(*call) for call in calls] + [pathlib.Path("attempts").read_text()]))
 """
 
 
