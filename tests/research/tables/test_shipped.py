@@ -15,7 +15,7 @@ from fedhpo.space.config import SCOPES
 from fedhpo.study import Study
 
 #: Of the paper's space, built by version 0.1.0; and of a narrower one, with a second training.
-OF_THE_PAPER, NARROW = ("cifar10", "mnist", "stackexchange"), ("fashion_mnist", "femnist")
+OF_THE_PAPER, NARROW = ("cifar10", "mnist", "stackexchange"), ("fashion_mnist", "femnist", "shakespeare")
 
 
 @pytest.fixture(scope="module", params=OF_THE_PAPER)
@@ -92,6 +92,7 @@ def test_the_narrower_ones_are_what_their_studies_draw_and_have_a_second_trainin
     [
         ("fashion_mnist", 320, 0.85),  # the most frequent of ten classes has an error of 0.89
         ("femnist", 79, 0.90),  # of 62 classes 0.94
+        ("shakespeare", 160, 0.80),  # of characters 0.84
     ],
 )
 def test_more_than_half_of_their_configs_learn(name, clients, below):
@@ -99,4 +100,4 @@ def test_more_than_half_of_their_configs_learn(name, clients, below):
     assert len(table.validation_clients) == clients
     final = table.errors()[:, -1] @ table.counted[0] / table.counted[0].sum()
     assert (final < below).mean() > 0.5
-    assert len(np.unique(np.sort(final)[:15])) >= 14  # femnist has 2,403 targets
+    assert len(np.unique(np.sort(final)[:15])) >= 14  # two of few targets may be level
