@@ -64,7 +64,7 @@ def model_for(name: str, hyperparameters: Mapping[str, Any], data: FederatedData
     own = models.find(name, "model.name")
     if not callable(own):
         raise InputError(f"{prefix}: must be a function or a class, found {type(own).__name__}")
-    built = call_own(own, hyperparameters, prefix)
+    built = call_own(own, dict(hyperparameters), prefix)
     if not isinstance(built, nn.Module):
         raise InputError(f"{prefix}: must build a torch.nn.Module, found {type(built).__name__}")
     return own

@@ -150,8 +150,10 @@ def by_part(values: Mapping[int, float]) -> Floats:
 
     >>> by_part({0: 1.0, 1: 2.0, 2: 5.0, 3: 6.0, 4: 9.0}).tolist()
     [[1.0, 2.0], [5.0, 6.0]]
+    >>> by_part({0: 1.0}).shape
+    (0, 2)
     """
     parts: dict[int, list[float]] = {}
     for seed in sorted(values):
         parts.setdefault(seed // SEEDS, []).append(values[seed])
-    return np.array([found for found in parts.values() if len(found) == SEEDS])
+    return np.array([found for found in parts.values() if len(found) == SEEDS]).reshape(-1, SEEDS)
