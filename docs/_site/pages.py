@@ -118,10 +118,9 @@ def shown_as(path: Path) -> Path | None:
     for folder, place in NOTEBOOKS.items():
         if path.suffix == ".ipynb" and path.parent == ROOT / folder:
             return Path(place) / f"{path.stem}.md"
-    if path.suffix == ".html" and path.parent == DOCS / "reproductions":
-        return (
-            Path("reproductions") / "figures" / path.name
-        )  # the page of the same name is made from Markdown
+    if path.suffix == ".html" and path.is_relative_to(DOCS) and path.with_suffix(".md").exists():
+        # The page of the same name is made from Markdown.
+        return path.relative_to(DOCS).with_name("figures") / path.name
     if path.is_relative_to(DOCS) and not path.is_relative_to(DOCS / "_site"):
         return path.relative_to(DOCS) if path.suffix in {".md", ".png", ".html", ".svg"} else None
     return None
