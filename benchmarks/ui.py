@@ -2,8 +2,9 @@
 
 Prints the time to the first plot (by the clock, and processor time of server and browser), the bytes that
 went over the wire, and the server's peak memory; then what watching costs the run that is watched: the same
-run, watched and unwatched in turn. There the run has the first core to itself, and server and browser the
-others: what is measured is whether the run notices, not that a browser needs a processor. The run with
+run, watched and unwatched in turn. There the run has the first core to itself. Its twin, the server and the
+browser have the others, and the browser watches either the run or the twin: what is measured is whether the
+run notices, not that a browser needs a processor, nor that a busy neighbour slows down a core. The run with
 1,000 trials and 100,000 rounds of a toy is made once, in `--runs`.
 """
 
@@ -42,17 +43,19 @@ print(time.perf_counter() - clock, time.process_time() - cpu)
 """
 
 
-def run(
-    path: Path, trials: int, rounds: int, side: int = 32, cores: list[int] | None = None
-) -> tuple[float, float]:
-    """Seconds by the clock and of the processor that a run took, on these cores."""
+def started(path: Path, trials: int, rounds: int, side: int, cores: list[int]) -> subprocess.Popen[str]:
+    """A run in a process of its own, on these cores."""
     command = [sys.executable, "-c", RUN, str(path), str(trials), str(rounds), str(side)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        if cores:
-            psutil.Process(process.pid).cpu_affinity(cores)
-        said = process.communicate()[0]
-    clock, cpu = said.split()
-    return float(clock), float(cpu)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    if cores:
+        psutil.Process(process.pid).cpu_affinity(cores)
+    return process
+
+
+def run(path: Path, trials: int, rounds: int, side: int = 32, cores: list[int] | None = None) -> list[float]:
+    """Seconds by the clock and of the processor that a run took, on these cores."""
+    with started(path, trials, rounds, side, cores or []) as process:
+        return [float(number) for number in process.communicate()[0].split()]
 
 
 @contextlib.contextmanager
@@ -136,23 +139,25 @@ def watching(chromium: Any, folder: Path, pairs: int, trials: int, rounds: int) 
     """How much longer a watched run takes, by the clock and in its own processor time, pair by pair."""
     found = []
     first, *others = psutil.Process().cpu_affinity()
+    others = others or [first]
     for process in psutil.Process().children(recursive=True):
-        process.cpu_affinity(others or [first])
+        process.cpu_affinity(others)
     for pair in range(pairs):
         seconds = {}
         for watched in (True, False) if pair % 2 else (False, True):
-            path = folder / "watched"
-            shutil.rmtree(path, ignore_errors=True)
+            for name in ("run", "twin"):
+                shutil.rmtree(folder / name, ignore_errors=True)
             with contextlib.ExitStack() as stack:
-                if watched:
-                    address, server = stack.enter_context(serving(folder))
-                    server.cpu_affinity(others or [first])
-                    page = chromium.new_page()
-                    stack.callback(page.close)
-                    page.goto(f"{address}#/run/watched")
-                seconds[watched] = run(path, trials, rounds, side=4, cores=[first])
+                twin = started(folder / "twin", 10 * trials, rounds, 4, others)
+                stack.callback(twin.wait)
+                stack.callback(twin.kill)
+                address, server = stack.enter_context(serving(folder))
+                server.cpu_affinity(others)
+                page = chromium.new_page()
+                stack.callback(page.close)
+                page.goto(f"{address}#/run/{'run' if watched else 'twin'}")
+                seconds[watched] = run(folder / "run", trials, rounds, side=4, cores=[first])
         found.append(tuple(a / b - 1 for a, b in zip(seconds[True], seconds[False], strict=True)))
-        shutil.rmtree(folder / "watched", ignore_errors=True)
         print(
             f"  pair {pair + 1}: {found[-1][0]:+.1%} by the clock, {found[-1][1]:+.1%} of its processor time",
             flush=True,
@@ -167,7 +172,7 @@ def main() -> None:
     options.add_argument("--trials", type=int, default=1000)
     options.add_argument("--rounds", type=int, default=100, help="of each trial")
     options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--pairs", type=int, default=6)
+    options.add_argument("--pairs", type=int, default=10)
     given = options.parse_args()
     large = given.runs / f"toy-{given.trials}-{given.rounds}"
     if not (large / "result.json").exists():
