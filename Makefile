@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start many processes: without bytecode each would compile all of fedhpo again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-flower test-nvflare test-trackers lint types docs clean
+.PHONY: demo test tests test-flower test-nvflare test-trackers lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
@@ -14,8 +14,12 @@ demo: $(VENV)/.installed
 # Files of tests stay in memory where there is enough: most runs are durable, and waited for the disk.
 ROOM := $(shell df --output=avail /dev/shm 2>/dev/null | tail -1)
 
-test: lint types
-	# One more than there are cores: many tests wait for processes to start. One thread each.
+# Types are checked beside the tests, some of which wait for processes to start.
+test: lint
+	$(MAKE) --no-print-directory -j2 types tests
+
+tests: $(VENV)/.installed
+	# One more than there are cores, for the same reason. One thread each.
 	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
 	trap 'rm -rf "$$files"' EXIT; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --basetemp="$$files/t"

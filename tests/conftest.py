@@ -1,5 +1,6 @@
 """A small real table, built once for all tests that want one: digits at 30 clients, a linear model."""
 
+import functools
 import gc
 import os
 import signal
@@ -48,6 +49,20 @@ def _what_is_old_is_not_collected_again() -> None:
     # By then there are millions of objects, and some code under test (Flower's strategies) collects a lot.
     gc.collect()
     gc.freeze()
+
+
+@functools.cache
+def _looks_at_reports(file: str) -> bool:
+    text = Path(file).read_text()
+    return any(word in text for word in ("report.html", "write_report", "fedhpo.report", '"report"'))
+
+
+@pytest.fixture(autouse=True)
+def _no_report_that_nobody_looks_at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    # To write the page of a small run takes longer than the run. Files that speak of reports get theirs.
+    if isinstance(request.node, pytest.Function) and not _looks_at_reports(str(request.path)):
+        for module in ("fedhpo.report", "fedhpo.report.tuned"):
+            monkeypatch.setattr(f"{module}.write_report", lambda paths, page: page)
 
 
 @pytest.fixture(scope="module")

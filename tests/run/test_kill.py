@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-KILLS = 8  # `benchmarks/chaos.py` kills a thousand times
+KILLS = 5  # `benchmarks/chaos.py` kills a thousand times
 
 SCRIPT = """
 import sys, warnings
@@ -23,7 +23,7 @@ def main(run, workers):
     )
     federation = fh.simulate("mlp", data, server="fedavgm", workers=workers)
     print("ready", flush=True)
-    fh.tune(federation, space, rounds=40, total=400, cohort=8, seed=1, run=run, baseline=True)
+    fh.tune(federation, space, rounds=30, total=210, cohort=6, seed=1, run=run, baseline=True)
     federation.close()
 
 if __name__ == "__main__":

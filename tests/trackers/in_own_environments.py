@@ -1,5 +1,6 @@
 """Run the tests of each tracker against its real package, each in an environment of its own.
 
+So are those of other packages that users may have and `make test` does not install: tables and boosted trees.
 An environment sees what is installed here, and its own packages first: no second torch is fetched.
 """
 
@@ -10,20 +11,35 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PACKAGES = {
-    "tensorboard": "tensorboard",
-    "mlflow": "mlflow-skinny",
-    "wandb": "wandb",
-    "trackio": "trackio",
-    "dashboard": "optuna-dashboard",
+TESTS = HERE.parent
+#: By environment, its packages and what pytest is given.
+ENVIRONMENTS = {
+    name: ((package,), (str(HERE / "test_trackers.py"), "-k", f"test_{name}"))
+    for name, package in {
+        "tensorboard": "tensorboard",
+        "mlflow": "mlflow-skinny",
+        "wandb": "wandb",
+        "trackio": "trackio",
+        "dashboard": "optuna-dashboard",
+    }.items()
+} | {
+    "tables": (
+        ("pandas", "pyarrow"),
+        tuple(
+            str(TESTS / name)
+            for name in ("tuning/test_load.py", "tuning/test_export.py", "data/test_columns.py")
+        ),
+    ),
+    "boosters": (("lightgbm", "catboost"), (str(TESTS / "learners/test_estimators.py"),)),
 }
 
 
-def environment(name: str, package: str) -> Path:
-    """The Python of an environment with the package; made where it is not there."""
+def environment(name: str, packages: Sequence[str]) -> Path:
+    """The Python of an environment with these packages; made where it is not there."""
     place = HERE.parents[1] / "build" / "trackers" / name
     python = place / "bin" / "python"
     if not (place / ".installed").is_file():
@@ -32,7 +48,7 @@ def environment(name: str, package: str) -> Path:
             [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
         ).strip()
         Path(inner, "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        subprocess.run([python, "-m", "pip", "install", "-q", pinned(package)], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *map(pinned, packages)], check=True)
         (place / ".installed").touch()
     return python
 
@@ -46,12 +62,11 @@ def pinned(package: str) -> str:
 def main() -> int:
     """Nonzero if the tests of one of them fail, or are skipped."""
     failed = []
-    for name, package in PACKAGES.items():
-        python = environment(name, package)
-        tests = [str(HERE / "test_trackers.py"), "-k", f"test_{name}", "-rpsf"]
+    for name, (packages, tests) in ENVIRONMENTS.items():
+        python = environment(name, packages)
         source = str(HERE.parents[1] / "src")
         done = subprocess.run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rpsf", *tests],
             env={**os.environ, "PYTHONPATH": source},
             capture_output=True,
             text=True,
