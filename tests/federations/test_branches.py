@@ -1,5 +1,8 @@
 """Trees of sums: what workers add up on the way to the server."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -53,6 +56,18 @@ def test_all_outputs_end_in_one_sum(count, sums):
     [whole], taken = run(trees, list(orders))
     assert [done.order for done in whole.ends] == orders
     assert (whole.total.place.tolist(), taken) == ([count, count], sums)
+
+
+def test_an_ended_round_lets_go_of_its_tasks_and_their_weights():
+    trees, orders = Branches(), leaves(10)
+    trees.plant(orders)
+    held = [weakref.ref(order) for order in orders]
+    gc.disable()  # branches that refer to each other would wait for it
+    try:
+        run(trees, orders)
+        assert not any(order() for order in held)
+    finally:
+        gc.enable()
 
 
 def test_what_a_lost_sum_needs_is_done_again_once():

@@ -38,6 +38,15 @@ class Branch:
         below = (part.results() if isinstance(part, Branch) else [self.ended[part]] for part in self.parts)
         return [done for some in below for done in some]
 
+    def cut(self) -> None:
+        """Let go of all below: a branch and those on it refer to each other, and tasks to weights."""
+        for part in self.parts:
+            if isinstance(part, Branch):
+                part.above = None
+                part.cut()
+        self.parts = ()
+        self.ended.clear()
+
 
 @dataclass(frozen=True)
 class Whole:
@@ -103,7 +112,9 @@ class Branches:
 
     def _up(self, branch: Branch, total: Done) -> tuple[Whole | None, list[Order]]:
         if branch.above is None:
-            return Whole(branch.results(), total), []
+            whole = Whole(branch.results(), total)
+            branch.cut()
+            return whole, []
         branch.above.ended[branch] = total
         return self._add(branch.above)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.notebook import facts_as_html
+from fedhpo.core.settings import is_number
 from fedhpo.protocol.metrics import Metric
 from fedhpo.space.config import Config
 
@@ -101,6 +102,8 @@ class Work:
             raise InputError(f"server must map hyperparameters to values, not {self.server!r}")
         if isinstance(self.client, Sequence) and len(self.client) != len(self.cohort):
             raise InputError(f"{len(self.client)} client configs for a cohort of {len(self.cohort)}")
+        if not isinstance(self.starts, tuple | list) or not all(map(is_number, self.starts)):
+            raise InputError(f"starts must list the moments at which members start, not {self.starts!r}")
         if self.starts and len(self.starts) != len(self.cohort):
             raise InputError(f"{len(self.starts)} starts for a cohort of {len(self.cohort)}")
         if not isinstance(self.minimum, int) or not 1 <= self.minimum <= len(self.cohort):
