@@ -1,21 +1,25 @@
 """The page of runs on a long record: `python benchmarks/ui.py`, with Chromium and the extra `ui`.
 
 Prints the time to the first plot (by the clock, and processor time of server and browser), the bytes that
-went over the wire, and the server's peak memory; then what watching costs the run that is watched: the same
-run, watched and unwatched in turn. There the run has the first core to itself. Its twin, the server and the
-browser have the others, and the browser watches either the run or the twin: what is measured is whether the
-run notices, not that a browser needs a processor, nor that a busy neighbour slows down a core. The run with
-1,000 trials and 100,000 rounds of a toy is made once, in `--runs`.
+went over the wire, and the server's peak memory; then what watching costs the run that is watched. There the
+run has the first core to itself. Its twin, the server and the browser have the others, and the browser looks
+at the run and at the twin in turn, some seconds each: what is measured is whether the run notices, not that a
+browser needs a processor, nor that a busy neighbour slows down a core. The run's rounds a second while it is
+watched are compared with those just before and after. The run with 1,000 trials and 100,000 rounds of a toy
+is made once, in `--runs`.
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import contextlib
+import itertools
 import json
 import math
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -26,36 +30,33 @@ from typing import Any
 import psutil
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-#: A run in a process of its own; it prints its seconds by the clock and of the processor.
+#: A run in a process of its own; it writes down when each of its rounds ended.
 RUN = """
-import sys, time
+import struct, sys, time
 import fedhpo as fh
 from fedhpo.testing import ToyFederation
-path, trials, rounds, side = sys.argv[1], *map(int, sys.argv[2:5])
+path, trials, rounds, side, times = sys.argv[1], *map(int, sys.argv[2:5]), open(sys.argv[5], "wb")
 space = fh.Space(
     client={"lr": fh.Float(1e-3, 1.0, log=True), "momentum": fh.Float(0.0, 0.9), "batch": fh.Int(8, 64)},
     server={"lr": fh.Float(0.1, 3.0, log=True), "momentum": fh.Float(0.0, 0.9), "decay": fh.Float(0.9, 1.0)},
 )
 method = fh.RandomSearch(trials=trials, side_by_side=side)
-clock, cpu = time.perf_counter(), time.process_time()
-fh.tune(ToyFederation(20), space, method, rounds=rounds, total=trials * rounds, cohort=5, run=path)
-print(time.perf_counter() - clock, time.process_time() - cpu)
+def ended(event):
+    if event.kind == "round":
+        times.write(struct.pack("d", time.monotonic()))
+options = {"cohort": 5, "run": path, "callbacks": [ended]}
+fh.tune(ToyFederation(20), space, method, rounds=rounds, total=trials * rounds, **options)
 """
 
 
-def started(path: Path, trials: int, rounds: int, side: int, cores: list[int]) -> subprocess.Popen[str]:
-    """A run in a process of its own, on these cores."""
-    command = [sys.executable, "-c", RUN, str(path), str(trials), str(rounds), str(side)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    if cores:
-        psutil.Process(process.pid).cpu_affinity(cores)
+def begin(path: Path, trials: int, rounds: int, side: int, cores: list[int]) -> subprocess.Popen[bytes]:
+    """A run in a process of its own, on these cores; beside it, when its rounds ended."""
+    shutil.rmtree(path, ignore_errors=True)
+    times = path.with_suffix(".times")
+    command = [sys.executable, "-c", RUN, str(path), str(trials), str(rounds), str(side), str(times)]
+    process = subprocess.Popen(command)
+    psutil.Process(process.pid).cpu_affinity(cores)
     return process
-
-
-def run(path: Path, trials: int, rounds: int, side: int = 32, cores: list[int] | None = None) -> list[float]:
-    """Seconds by the clock and of the processor that a run took, on these cores."""
-    with started(path, trials, rounds, side, cores or []) as process:
-        return [float(number) for number in process.communicate()[0].split()]
 
 
 @contextlib.contextmanager
@@ -135,34 +136,36 @@ def _own(process: psutil.Process) -> float:
     return 0.0
 
 
-def watching(chromium: Any, folder: Path, pairs: int, trials: int, rounds: int) -> list[tuple[float, float]]:
-    """How much longer a watched run takes, by the clock and in its own processor time, pair by pair."""
-    found = []
+def watching(chromium: Any, folder: Path, phases: int, seconds: float) -> list[float]:
+    """By how much a run is slower while it is watched than before and after, phase by phase."""
     first, *others = psutil.Process().cpu_affinity()
     others = others or [first]
     for process in psutil.Process().children(recursive=True):
         process.cpu_affinity(others)
-    for pair in range(pairs):
-        seconds = {}
-        for watched in (True, False) if pair % 2 else (False, True):
-            for name in ("run", "twin"):
-                shutil.rmtree(folder / name, ignore_errors=True)
-            with contextlib.ExitStack() as stack:
-                twin = started(folder / "twin", 10 * trials, rounds, 4, others)
-                stack.callback(twin.wait)
-                stack.callback(twin.kill)
-                address, server = stack.enter_context(serving(folder))
-                server.cpu_affinity(others)
-                page = chromium.new_page()
-                stack.callback(page.close)
-                page.goto(f"{address}#/run/{'run' if watched else 'twin'}")
-                seconds[watched] = run(folder / "run", trials, rounds, side=4, cores=[first])
-        found.append(tuple(a / b - 1 for a, b in zip(seconds[True], seconds[False], strict=True)))
-        print(
-            f"  pair {pair + 1}: {found[-1][0]:+.1%} by the clock, {found[-1][1]:+.1%} of its processor time",
-            flush=True,
-        )
-    return found
+    marks = []
+    with contextlib.ExitStack() as stack:
+        for name, cores in (("run", [first]), ("twin", others)):
+            process = begin(folder / name, 10_000, 100, 4, cores)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        address, server = stack.enter_context(serving(folder))
+        server.cpu_affinity(others)
+        page = chromium.new_page()
+        stack.callback(page.close)
+        time.sleep(5)
+        for phase in range(phases):
+            page.goto(f"{address}#/run/{'run' if phase % 2 else 'twin'}")
+            marks.append(time.monotonic())
+            page.wait_for_timeout(1000 * seconds)
+        marks.append(time.monotonic())
+    raw = (folder / "run.times").read_bytes()
+    ended = struct.unpack(f"{len(raw) // 8}d", raw[: len(raw) // 8 * 8])
+    rates = [
+        (bisect.bisect(ended, after) - bisect.bisect(ended, before)) / (after - before)
+        for before, after in itertools.pairwise(marks)
+    ]
+    print(f"  {statistics.mean(rates):.0f} rounds a second")
+    return [(rates[i - 1] + rates[i + 1]) / 2 / rates[i] - 1 for i in range(1, len(rates) - 1, 2)]
 
 
 def main() -> None:
@@ -172,27 +175,26 @@ def main() -> None:
     options.add_argument("--trials", type=int, default=1000)
     options.add_argument("--rounds", type=int, default=100, help="of each trial")
     options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--pairs", type=int, default=10)
+    options.add_argument("--phases", type=int, default=81, help="looks at the run and at its twin, in turn")
+    options.add_argument("--seconds", type=float, default=2.0, help="of each look")
     given = options.parse_args()
     large = given.runs / f"toy-{given.trials}-{given.rounds}"
     if not (large / "result.json").exists():
-        print(f"making {large}: {run(large, given.trials, given.rounds)[0]:.0f} s", flush=True)
+        print(f"making {large}", flush=True)
+        begin(large, given.trials, given.rounds, 32, psutil.Process().cpu_affinity()).wait()
     with browser() as chromium:
         for _ in range(given.repeat):
             found = first_plot(chromium, given.runs, large.name)
             print("; ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
-        if given.pairs:
+        if given.phases > 2:
             small = given.runs / "live"
             small.mkdir(parents=True, exist_ok=True)
-            pairs = watching(chromium, small, given.pairs, 120, 100)
-            for name, values in zip(
-                ("by the clock", "of its processor time"), zip(*pairs, strict=True), strict=True
-            ):
-                error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-                print(
-                    f"watched takes longer {name}: {statistics.mean(values):+.2%} ± {error:.2%}, "
-                    f"median {statistics.median(values):+.2%}"
-                )
+            slower = watching(chromium, small, given.phases, given.seconds)
+            error = statistics.stdev(slower) / math.sqrt(len(slower)) if len(slower) > 1 else math.nan
+            print(
+                f"watched, a round takes longer by {statistics.mean(slower):+.2%} ± {error:.2%}, "
+                f"median {statistics.median(slower):+.2%}, over {len(slower)} looks"
+            )
 
 
 if __name__ == "__main__":

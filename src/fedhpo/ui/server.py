@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +40,13 @@ def serve(
             make_app(runs, allowed), log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )
         ready(address)
-        uvicorn.Server(settings).run(sockets=[listener])
+
+        class Server(uvicorn.Server):
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is cut off is no error
+                await super().shutdown(sockets)
+
+        Server(settings).run(sockets=[listener])
 
 
 def _listening(port: int) -> socket.socket:
