@@ -101,6 +101,25 @@ def test_local_searches_are_those_of_the_simulation(name):
     assert [one.content for one in ours] == [one.content for one in theirs]
 
 
+def test_a_party_that_cannot_search_costs_the_same():
+    """A party of one class: the query was sent to it all the same."""
+    asked = study(BAYES, SPACES["GaussianNB"], data={"name": "test_estimators:one_of_one_class"})
+    query = LocalSearch(asked.space, configs=2, folds=2, sampler=Random(), seed=3)
+    with federation(asked) as flower:
+        ours = flower.query(query, [3, 0])
+    with fh.LearnerFederation(one_of_one_class(), learner_in(asked.file.model), workers=0) as simulated:
+        theirs = simulated.query(query, [3, 0])
+    assert [one.status for one in ours] == [Status.FAILED, Status.OK]
+    assert ours == theirs
+    assert ours[0].cost.bytes_down == ours[1].cost.bytes_down > 0
+
+
+def one_of_one_class():
+    """Three parties of two classes, and one whose rows are all of the first."""
+    x, y = party_rows(60, seed=9)
+    return fh.from_clients([*(party_rows(60, seed) for seed in range(3)), (x, y * 0)], classes=2)
+
+
 @pytest.mark.parametrize(("name", "training"), [("svm", "none"), ("mlp_sklearn", "averaging")])
 def test_flora_ends_in_a_model_or_in_the_config_alone(name, training, tmp_path):
     asked = study({"name": name, "max_iter": 100})

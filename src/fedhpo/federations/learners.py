@@ -52,7 +52,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
-from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
 from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Ended, Pool
@@ -401,7 +401,7 @@ class LearnerFederation(Federation):
                     raise InputError("it has no training rows")
                 folds[party] = number_of_folds(labels, task.folds or FOLDS)
             except InputError as error:
-                answers[party] = Answer(party, Status.FAILED, reason=str(error))
+                answers[party] = unable(task, party, str(error))
                 continue
             searches[party] = PartySearch(task, party, len(labels))
         trainer = _Folds(self._started, task, scoring, folds, {p: s.size for p, s in searches.items()})
