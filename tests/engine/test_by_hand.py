@@ -69,6 +69,13 @@ CHAINS = {
 }
 
 
+#: Cases of `Momentum` that the zoo's settings do not have.
+MOMENTUMS = {
+    "momentum and decay": Local(lr=0.03, momentum=0.9, weight_decay=0.01, batch_size=8, epochs=2),
+    "no real number": Local(lr=0.03, momentum=0.99, weight_decay=0.2, prox=0.1, batch_size=8, epochs=2),
+}
+
+
 def made(factory):
     torch.manual_seed(1)
     return factory()
@@ -83,19 +90,31 @@ def rows(count=22, seed=0, regression=False):
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", SETTINGS | MOMENTUMS)
 def test_it_ends_where_sgd_ends(name, setting):
+    h = (SETTINGS | MOMENTUMS)[setting]
     x, y = rows()
     model = FlatModel(made(CHAINS[name]))
     hand = look_at(model, x[:8], y[:8], None).by_hand
     assert hand is not None
     torch.manual_seed(7)
-    hand.train(x, y, SETTINGS[setting], np.random.default_rng(1))
+    hand.train(x, y, h, np.random.default_rng(1))
     other = made(CHAINS[name])
     torch.manual_seed(7)
-    wanted = FlatModel(sgd(other, x, y, SETTINGS[setting], np.random.default_rng(1))).vector()
+    wanted = FlatModel(sgd(other, x, y, h, np.random.default_rng(1))).vector()
     np.testing.assert_allclose(model.vector(), wanted, rtol=0, atol=TOLERANCE)
     assert np.abs(wanted - FlatModel(made(CHAINS[name])).vector()).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["ours", "functional", "layer norm"])
+def test_a_long_training_ends_where_autograd_ends(name):
+    # 180 steps: what weights and velocity are kept divided by passes its least value many times.
+    h = Local(lr=0.3, momentum=0.5, weight_decay=0.2, batch_size=8, epochs=60)
+    x, y = rows()
+    found, wanted = (FlatModel(made(CHAINS[name])) for _ in range(2))
+    by_hand(found, x[:8], y[:8], None).train(x, y, h, np.random.default_rng(1))
+    train(wanted, x, y, h, np.random.default_rng(1))
+    np.testing.assert_allclose(found.vector(), wanted.vector(), rtol=0, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

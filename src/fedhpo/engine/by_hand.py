@@ -2,12 +2,12 @@
 
 No graph is built and no gradient is kept: what a batch says of a layer's weights goes straight into the
 momentum, or into the weights where there is none. All weights lie in one vector, so that the rest of a step
-is two calls. The velocity is kept divided by a power of the momentum, so that no step has to multiply it.
-The result is that of `fedhpo.engine.local.train` but for rounding.
+is one call (see `Momentum`). The result is that of `fedhpo.engine.local.train` but for rounding.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,20 +24,20 @@ from fedhpo.engine.loss import LossFunction
 _aten = torch.ops.aten
 #: How far the weights may be from those of autograd after two steps, relative to how far they moved.
 _TOLERANCE = 1e-4
-#: The least power of the momentum that the velocity is kept divided by.
+#: The least number that velocity and weights are kept divided by.
 _LEAST_SCALE = 1e-4
 #: Numbers that a client's labels may take as rows of zeros and a one: that saves calls in every step.
 _MOST_HOT = 1 << 22
 
 
 class _Layer:
-    """A layer without weights."""
+    """A layer without weights; where there are some, they are `scale` times what is kept."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         """The output, for a batch in training."""
         raise NotImplementedError
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         """The gradient in the input, given that in the output."""
         raise NotImplementedError
 
@@ -63,16 +63,16 @@ class _Linear(_Learning):
     def __init__(self, weight: Tensor, bias: Tensor | None, velocity: Callable[[Tensor], Tensor]) -> None:
         super().__init__([weight, bias], velocity)
         self._weight, self._transposed, self._bias = weight, weight.t(), bias
-        self._ones = weight.new_ones(0)
+        self._ones, self._none = weight.new_ones(0), weight.new_zeros(1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         self._x = x
         if self._bias is None:
-            return torch.mm(x, self._transposed)
-        return torch.addmm(self._bias, x, self._transposed)
+            return torch.addmm(self._none, x, self._transposed, beta=0, alpha=scale)
+        return torch.addmm(self._bias, x, self._transposed, beta=scale, alpha=scale)
 
-    def backward(self, gradient: Tensor) -> Tensor:
-        return torch.mm(gradient, self._weight)
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
+        return torch.addmm(self._none, gradient, self._weight, beta=0, alpha=scale)
 
     def learn(self, gradient: Tensor, keep: float, step: float) -> None:
         weight, bias = self._into
@@ -92,14 +92,16 @@ class _LayerNorm(_Learning):
         super().__init__(own, velocity)
         self._shape, self._eps = list(layer.normalized_shape), layer.eps
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         found, *self._moments = torch.native_layer_norm(x, self._shape, self._own[0], self._own[1], self._eps)
         self._x = x
-        return found
+        return self._scaled(found, scale)
 
-    def backward(self, gradient: Tensor) -> Tensor:
-        found: Tensor = self._gradients(gradient, [True, False, False])[0]
-        return found
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
+        return self._scaled(self._gradients(gradient, [True, False, False])[0], scale)
+
+    def _scaled(self, found: Tensor, scale: float) -> Tensor:
+        return found if scale == 1.0 or self._own[0] is None else found.mul_(scale)
 
     def learn(self, gradient: Tensor, keep: float, step: float) -> None:
         found = self._gradients(gradient, [False, *(part is not None for part in self._own)])
@@ -114,21 +116,21 @@ class _LayerNorm(_Learning):
 
 
 class _ReLU(_Layer):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         self._y = torch.relu(x)
         return self._y
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         found: Tensor = _aten.threshold_backward.default(gradient, self._y, 0)
         return found
 
 
 class _Tanh(_Layer):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         self._y = torch.tanh(x)
         return self._y
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         found: Tensor = _aten.tanh_backward.default(gradient, self._y)
         return found
 
@@ -137,11 +139,11 @@ class _GELU(_Layer):
     def __init__(self, layer: nn.GELU) -> None:
         self._approximate = layer.approximate
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         self._x = x
         return nn.functional.gelu(x, approximate=self._approximate)
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         found: Tensor = _aten.gelu_backward(gradient, self._x, approximate=self._approximate)
         return found
 
@@ -153,21 +155,21 @@ class _Dropout(_Layer):
         self._layer = layer
         self._mask: Tensor | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         rate = self._layer.p
         self._mask = torch.dropout(torch.ones_like(x), rate, train=True) if rate else None
         return x if self._mask is None else x * self._mask
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         return gradient if self._mask is None else gradient * self._mask
 
 
 class _Flatten(_Layer):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, scale: float) -> Tensor:
         self._shape = x.shape
         return x.flatten(1)
 
-    def backward(self, gradient: Tensor) -> Tensor:
+    def backward(self, gradient: Tensor, scale: float) -> Tensor:
         return gradient.view(self._shape)
 
 
@@ -214,55 +216,108 @@ class ByHand:
         """Train the module in place, as `fedhpo.engine.local.train` does."""
         set_rates(self._dropouts, h.dropout)
         anchor = self._weights.clone() if h.prox else None
-        if h.momentum:
-            self._velocity.zero_()
+        momentum = Momentum(self._weights, self._velocity, anchor, h) if h.momentum else None
         for layer in self._learning:
-            layer.aim(at_velocity=h.momentum > 0)
+            layer.aim(at_velocity=momentum is not None)
         if not y.is_floating_point() and len(y) * self._width <= _MOST_HOT:
             y = x.new_zeros(len(y), self._width).scatter_(1, y.unsqueeze(1), 1.0)
             self._gradient = _hot_gradient
         else:
             self._gradient = loss_gradient
-        scale = 1.0
         for _ in range(h.epochs):
             xs, ys = shuffled(x, y, rng)
             for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
-                if h.momentum:
-                    scale = self._momentum_step(batch, targets, h, anchor, scale * h.momentum)
-                else:
+                if momentum is None:
                     self._plain_step(batch, targets, h, anchor)
+                else:
+                    self._pass(batch, targets, 1.0, momentum.share(), momentum.weights_scale)
+                    momentum.step()
+        if momentum is not None:
+            momentum.end()
 
     def _plain_step(self, x: Tensor, y: Tensor, h: Local, anchor: Tensor | None) -> None:
         self._pass(x, y, 1.0 - h.lr * (h.weight_decay + h.prox), -h.lr)
         if anchor is not None:
             self._weights.add_(anchor, alpha=h.lr * h.prox)
 
-    def _momentum_step(self, x: Tensor, y: Tensor, h: Local, anchor: Tensor | None, scale: float) -> float:
-        """A step with a velocity of `scale` times what is kept; returns its scale in the end."""
-        if scale < _LEAST_SCALE:
-            self._velocity.mul_(scale)
-            scale = 1.0
-        self._pass(x, y, 1.0, 1.0 / scale)
-        pull = h.weight_decay + h.prox
-        if pull:
-            self._velocity.add_(self._weights, alpha=pull / scale)
-        if anchor is not None:
-            self._velocity.add_(anchor, alpha=-h.prox / scale)
-        self._weights.add_(self._velocity, alpha=-h.lr * scale)
-        return scale
-
-    def _pass(self, x: Tensor, y: Tensor, keep: float, step: float) -> None:
+    def _pass(self, x: Tensor, y: Tensor, keep: float, step: float, scale: float = 1.0) -> None:
         """Forward and backward; layers learn by `step` times the gradient of the mean loss."""
         for layer in self._layers:
-            x = layer.forward(x)
+            x = layer.forward(x, scale)
         gradient = self._gradient(x, y)  # of the sum: the mean's divisor goes into the step
         step /= y.shape[0]
         for layer, learning in self._backwards:
-            below = layer.backward(gradient)
+            below = layer.backward(gradient, scale)
             if learning is not None:  # after `backward`, which needs the weights as they were
                 learning.learn(gradient, keep, step)
             gradient = below
         self._learning[0].learn(gradient, keep, step)
+
+
+class Momentum:
+    """Steps of SGD with momentum and weight decay that walk through weights and velocity only once.
+
+    With gradients `g`, a step is `v = momentum v + g + decay w`, then `w = w - lr v`. Neither the
+    multiplication of `v` nor the decay is done as such. For the right number `c`, which solves a quadratic
+    equation, `s = v + c w` moves by `s = k momentum s + k g` with `k = 1 - c lr`, and `w = (w - lr s) / k`.
+    Both `s` and `w` are kept divided by what their factors come to. Where `c` would be no real number (a
+    strong decay under a momentum close to 1) it is 0, and the decay is added in each step.
+    """
+
+    def __init__(self, weights: Tensor, velocity: Tensor, anchor: Tensor | None, h: Local) -> None:
+        self._weights, self._velocity, self._anchor, self._h = weights, velocity, anchor, h
+        self._pull = h.weight_decay + h.prox
+        slant = slanted(h.momentum, h.lr, self._pull) if self._pull else None
+        if slant is None:
+            slant = 0.0
+            velocity.zero_()
+        else:
+            self._pull = 0.0
+            torch.mul(weights, slant, out=velocity)
+        self._k = 1.0 - slant * h.lr
+        self._scale = 1.0
+        #: What the kept weights are to be multiplied by.
+        self.weights_scale = 1.0
+
+    def share(self) -> float:
+        """What a gradient is to be multiplied by as it is added to the velocity; a step has begun."""
+        self._scale *= self._k * self._h.momentum
+        if self._scale < _LEAST_SCALE:
+            self._velocity.mul_(self._scale)
+            self._scale = 1.0
+        return self._k / self._scale
+
+    def step(self) -> None:
+        """Move the weights, once the gradients are in the velocity."""
+        if self._pull:
+            self._velocity.add_(self._weights, alpha=self._pull / self._scale)
+        if self._anchor is not None:
+            self._velocity.add_(self._anchor, alpha=-self._h.prox * self._k / self._scale)
+        self._weights.add_(self._velocity, alpha=-self._h.lr * self._scale / self.weights_scale)
+        self.weights_scale /= self._k
+        if self.weights_scale < _LEAST_SCALE:
+            self.end()
+
+    def end(self) -> None:
+        """Make the kept weights the weights."""
+        if self.weights_scale != 1.0:
+            self._weights.mul_(self.weights_scale)
+            self.weights_scale = 1.0
+
+
+def slanted(momentum: float, lr: float, decay: float) -> float | None:
+    """The number `c` of `Momentum`, or None where there is no real one.
+
+    >>> c = slanted(0.9, 0.1, 0.001)
+    >>> k = 1 - 0.1 * c
+    >>> abs(k * 0.001 + c - k * 0.9 * c) < 1e-15
+    True
+    >>> slanted(0.99, 0.1, 0.1) is None
+    True
+    """
+    b = 1.0 - lr * decay - momentum
+    under_root = b * b - 4.0 * momentum * lr * decay
+    return None if b <= 0 or under_root < 0 else -2.0 * decay / (b + math.sqrt(under_root))
 
 
 def _hot_gradient(output: Tensor, target: Tensor) -> Tensor:
