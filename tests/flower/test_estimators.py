@@ -161,7 +161,7 @@ def test_averaging_is_the_mean_of_what_clients_send_by_hand():
     learner, data = LEARNERS["mlp_sklearn"], four_parties()
     with federation(asked, weight_cap=99.0) as flower:
         flower.start(0, {}, seed=1)
-        flower.round([fh.Work(0, [0, 2], config)])
+        [report] = flower.round([fh.Work(0, [0, 2], config)])
         found = flower.state(0).arrays
     whole = Config(client=config)
     rows = {party: data.train.rows(party) for party in (0, 2)}
@@ -186,6 +186,10 @@ def test_averaging_is_the_mean_of_what_clients_send_by_hand():
             name: sum(len(rows[party]) / total * one[name] for party, one in sent.items()) for name in arrays
         }
     np.testing.assert_allclose(found["low"], low, rtol=1e-6)
+    # Two features, three hidden units, one output: 13 weights go to both eleven times, in the first exchange
+    # without the range of the two features, which comes back then, in the others the weights.
+    assert report.cost.bytes_down == 2 * 4 * (13 + 10 * (13 + 4))
+    assert report.cost.bytes_up == 2 * 4 * (4 + 10 * 13)
     for name, array in arrays.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-4)
 

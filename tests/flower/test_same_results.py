@@ -128,7 +128,7 @@ def test_fine_tuning_gives_the_same_answers():
 
 
 def test_a_search_that_fails_costs_the_same():
-    """Client 6 has no rows to train on, client 7 none to score on: the query was sent to them all the same."""
+    """Client 6 has no rows to train on, client 7 none to score on; they were asked all the same."""
     query = LocalSearch(SMALL.space, configs=2, sampler=Random(), seed=3)
     with fh.simulate("mlp", small_data(), workers=0) as simulation:
         ours = simulation.query(query, [6, 0, 7])
