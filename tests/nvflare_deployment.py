@@ -62,6 +62,8 @@ SHA = {
 }
 FEDEX = {
     **STUDY,
+    # The killed client is waited for so long, once.
+    "nvflare": {**STUDY["nvflare"], "deadline": 10.0},
     "method": {"name": "fedex", "schedule": "fixed", "trials": 1, "arms": 4},
     "budget": {"rounds": 4, "total": 4, "cohort": 3},
 }
@@ -105,7 +107,8 @@ class Deployment:
         """Start a server or a client, without the watchdog of its start.sh, in a group of its own."""
         server = (kit / "startup" / "fed_server.json").exists()
         side = "server.server_train" if server else "client.client_train"
-        more = [] if server else [f"uid={kit.name}"]
+        # By its heartbeat a client notices that the server is back.
+        more = [] if server else [f"uid={kit.name}", "heart_beat_interval=1"]
         command = [sys.executable, "-u", "-m", f"nvflare.private.fed.app.{side}", "-m", str(kit), "-s"]
         command += ["fed_server.json" if server else "fed_client.json", "--set", "secure_train=true", *more]
         command += ["org=test", "config_folder=config"]
