@@ -193,8 +193,8 @@ def simulator(home: Path, environment: dict[str, str]) -> None:
     suite = next(xml.etree.ElementTree.parse(report).getroot().iter("testsuite"))
     count, bad = int(suite.get("tests", 0)), int(suite.get("failures", 0)) + int(suite.get("errors", 0))
     for case in suite.iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
-            say(f"{case.get('name')}: {(case.find('failure') or case.find('error')).get('message')}")  # type: ignore[union-attr]
+        for wrong in (*case.findall("failure"), *case.findall("error")):
+            say(f"{case.get('name')}: {wrong.get('message')}")
     say(f"inside NVFlare's simulator: {count - bad} of {count} tests pass ({time.monotonic() - begun:.0f} s)")
     check("all pass, and there were some", bad == 0 and count > 40)
 

@@ -47,7 +47,7 @@ def _learners(model, **client):
         "data": {"name": "fedhpo.testing.parties:party_data"},
         "model": model,
         "space": {"client": client},
-        "method": {"name": "flora", "configs": 3, "folds": 2, "diagnose": False},
+        "method": {"name": "flora", "configs": 2, "folds": 2, "surface": "sgm", "diagnose": False},
         "budget": {"rounds": 1, "cohort": 3},
     }
 
@@ -67,7 +67,7 @@ STUDIES = {
         {"name": "mlp_sklearn"},
         hidden_layer_sizes={"low": 2, "high": 8},
         learning_rate_init=0.05,
-        max_iter=20,
+        max_iter=10,
     ),
     "bagging": _learners({"name": "xgboost", "training": "bagging", "trips": 2}, **_TREES),
     "cyclic": _learners({"name": "hgb", "training": "cyclic", "trips": 4}, **_TREES),
