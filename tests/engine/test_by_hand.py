@@ -1,6 +1,7 @@
 """Chains of simple layers, trained by hand, against PyTorch's SGD; and what is no chain."""
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
+from fedhpo.core.streams import seeded
+from fedhpo.engine import chain
 from fedhpo.engine.built import look_at
 from fedhpo.engine.by_hand import by_hand
 from fedhpo.engine.chain import chain_of
@@ -218,6 +221,39 @@ class Doubled(nn.Linear):
 )
 def test_what_cannot_be_read_with_certainty_is_no_chain(factory):
     assert chain_of(FlatModel(factory()), rows()[0]) is None
+
+
+def test_threads_that_seed_the_generators_do_not_decide_how_a_model_is_trained():
+    """Another client in this process, such as one whose model is tried before the first round."""
+    ends = threading.Event()
+
+    def seeds():
+        while not ends.is_set():
+            with seeded(1):
+                random.random()
+
+    other = threading.Thread(target=seeds)
+    other.start()
+    try:
+        found = [chain_of(FlatModel(Functional()), rows()[0]) is not None for _ in range(200)]
+    finally:
+        ends.set()
+        other.join()
+    assert all(found)
+
+
+def test_a_draw_of_a_library_does_not_decide_how_a_model_is_trained(monkeypatch):
+    """A thread that is none of ours, such as a heartbeat, draws while the model is looked at, once."""
+    drawn, watched = [], chain._watched
+
+    def disturbed(module, x):
+        if not drawn:
+            drawn.append(random.random())
+        return watched(module, x)
+
+    monkeypatch.setattr(chain, "_watched", disturbed)
+    assert chain_of(FlatModel(Functional()), rows()[0]) is not None
+    assert drawn
 
 
 def test_a_loss_of_the_user_keeps_autograd():

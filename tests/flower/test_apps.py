@@ -319,6 +319,21 @@ def test_keys_that_only_clients_read_are_refused_where_clients_have_no_fedhpo(tm
         run_in_process(server, load_client(read_app(APP)), 6, config)
 
 
+def test_an_app_that_cannot_be_loaded_is_not_taken_for_one_without_fedhpo(tmp_path):
+    """Told at once, with the reason: waiting does not help where all nodes are there."""
+
+    def not_loaded(message, context):
+        raise ModuleNotFoundError("No module named 'nosuch'")
+
+    server = tuned(load_server(read_app(APP)), Study.from_dict(TABLES))
+    config = {**read_app(APP).config, "run-dir": str(tmp_path / "run")}
+    with (
+        pytest.warns(UserWarning, match="cannot take part"),
+        pytest.raises(InputError, match=r"none of 6 clients can take part.*No module named 'nosuch'"),
+    ):
+        run_in_process(server, not_loaded, 6, config)
+
+
 def test_an_app_is_written_around_the_users(tmp_path, capsys):
     study = tmp_path / "study.toml"
     study.write_text(

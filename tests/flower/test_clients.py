@@ -158,6 +158,36 @@ def test_too_few_clients_is_an_error_that_says_how_many():
         )
 
 
+def not_loaded(message, context):
+    """What an app whose module cannot be imported looks like: Flower replies in its place."""
+    raise ModuleNotFoundError("No module named 'nosuch'")
+
+
+def test_apps_that_cannot_be_loaded_are_told_at_once():
+    clock = Clock()
+    with (
+        pytest.warns(UserWarning, match="cannot take part"),
+        pytest.raises(
+            InputError, match=r"none of 3 clients can take part; node \d+ .*No module named 'nosuch'"
+        ),
+    ):
+        FlowerFederation(
+            InProcessGrid(not_loaded, 3), "mlp", clients=3, patience=300, clock=clock, sleep=clock.sleep
+        )
+    assert clock.now < 1
+
+
+def test_others_may_still_come_where_some_apps_cannot_be_loaded():
+    clock = Clock()
+    with (
+        pytest.warns(UserWarning, match="cannot take part"),
+        pytest.raises(InputError, match=r"0 of 4 clients are there after 20 s"),
+    ):
+        FlowerFederation(
+            InProcessGrid(not_loaded, 3), "mlp", clients=4, patience=20, clock=clock, sleep=clock.sleep
+        )
+
+
 def test_a_client_whose_node_goes_is_missing_until_it_comes_back():
     federation = small_federation()
     grid = federation._post.transport.grid

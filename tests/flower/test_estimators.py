@@ -101,6 +101,25 @@ def test_local_searches_are_those_of_the_simulation(name):
     assert [one.content for one in ours] == [one.content for one in theirs]
 
 
+def test_a_party_that_cannot_search_costs_the_same():
+    """A party of one class: the query was sent to it all the same."""
+    asked = study(BAYES, SPACES["GaussianNB"], data={"name": "test_estimators:one_of_one_class"})
+    query = LocalSearch(asked.space, configs=2, folds=2, sampler=Random(), seed=3)
+    with federation(asked) as flower:
+        ours = flower.query(query, [3, 0])
+    with fh.LearnerFederation(one_of_one_class(), learner_in(asked.file.model), workers=0) as simulated:
+        theirs = simulated.query(query, [3, 0])
+    assert [one.status for one in ours] == [Status.FAILED, Status.OK]
+    assert ours == theirs
+    assert ours[0].cost.bytes_down == ours[1].cost.bytes_down > 0
+
+
+def one_of_one_class():
+    """Three parties of two classes, and one whose rows are all of the first."""
+    x, y = party_rows(60, seed=9)
+    return fh.from_clients([*(party_rows(60, seed) for seed in range(3)), (x, y * 0)], classes=2)
+
+
 @pytest.mark.parametrize(("name", "training"), [("svm", "none"), ("mlp_sklearn", "averaging")])
 def test_flora_ends_in_a_model_or_in_the_config_alone(name, training, tmp_path):
     asked = study({"name": name, "max_iter": 100})
@@ -142,7 +161,7 @@ def test_averaging_is_the_mean_of_what_clients_send_by_hand():
     learner, data = LEARNERS["mlp_sklearn"], four_parties()
     with federation(asked, weight_cap=99.0) as flower:
         flower.start(0, {}, seed=1)
-        flower.round([fh.Work(0, [0, 2], config)])
+        [report] = flower.round([fh.Work(0, [0, 2], config)])
         found = flower.state(0).arrays
     whole = Config(client=config)
     rows = {party: data.train.rows(party) for party in (0, 2)}
@@ -167,6 +186,10 @@ def test_averaging_is_the_mean_of_what_clients_send_by_hand():
             name: sum(len(rows[party]) / total * one[name] for party, one in sent.items()) for name in arrays
         }
     np.testing.assert_allclose(found["low"], low, rtol=1e-6)
+    # Two features, three hidden units, one output: 13 weights go to both eleven times, in the first exchange
+    # without the range of the two features, which comes back then, in the others the weights.
+    assert report.cost.bytes_down == 2 * 4 * (13 + 10 * (13 + 4))
+    assert report.cost.bytes_up == 2 * 4 * (4 + 10 * 13)
     for name, array in arrays.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-4)
 

@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from flower_cases import SMALL, small_data, small_federation
 from flwr.clientapp import ClientApp
 
 import fedhpo as fh
+from fedhpo.core.canonical import canonical
 from fedhpo.flower import InProcessGrid, client
 from fedhpo.flower.server_app import federation_of
 from fedhpo.methods.fedtune import Cells, ReferenceTable
+from fedhpo.protocol.federation import Cost, Status
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.queries.local_search import LocalSearch
+from fedhpo.samplers import Random
 from fedhpo.study import Study
 
 
@@ -120,6 +125,31 @@ def test_fine_tuning_gives_the_same_answers():
             federation.round([fh.Work(0, [2, 5, 4], {"lr": 0.2})])
             answers.append(federation.query(FineTune(0, {"lr": 0.1, "epochs": 2}), [3, 0, 1]))
     assert answers[0] == answers[1]
+
+
+def test_a_search_that_fails_costs_the_same():
+    """Client 6 has no rows to train on, client 7 none to score on; they were asked all the same."""
+    query = LocalSearch(SMALL.space, configs=2, sampler=Random(), seed=3)
+    with fh.simulate("mlp", small_data(), workers=0) as simulation:
+        ours = simulation.query(query, [6, 0, 7])
+    with small_federation() as over_flower:
+        theirs = over_flower.query(query, [6, 0, 7])
+    assert [one.status for one in ours] == [Status.FAILED, Status.OK, Status.FAILED]
+    assert ours == theirs
+    assert {one.cost.bytes_down for one in ours} == {len(canonical(query.to_dict()))}
+
+
+def test_fine_tuning_that_fails_costs_the_same():
+    """Client 6 has no rows to train on: the model was sent, and nothing came back."""
+    answers = []
+    for federation in (fh.simulate("mlp", small_data(), workers=0), small_federation()):
+        with federation:
+            federation.start(0, {}, seed=5)
+            answers.append(federation.query(FineTune(0, {"lr": 0.1}), [6, 0]))
+    ours, theirs = answers
+    assert [one.status for one in ours] == [one.status for one in theirs] == [Status.FAILED, Status.OK]
+    assert [one.cost for one in ours] == [one.cost for one in theirs]
+    assert ours[0].cost == Cost(bytes_down=ours[1].cost.bytes_down)
 
 
 def test_several_trials_share_messages():

@@ -2,16 +2,22 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import nvflare_cases
 import psutil
 import pytest
-from nvflare_cases import DIGITS, small_federation
+from flwr.clientapp import ClientApp
+from nvflare_cases import DIGITS, STUDIES, small_federation
 from suite import NVFlareSuite
 
 import fedhpo as fh
+from fedhpo.flower import InProcessGrid
+from fedhpo.flower import client as flower_client
+from fedhpo.flower.server_app import federation_of as over_flower
+from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.nvflare.server import federation_of
 from fedhpo.protocol.federation import Status, Work
 from fedhpo.study import Study
@@ -38,33 +44,84 @@ class TestInSimulator(NVFlareSuite):
 
 
 METHODS = {
-    "sha": {"name": "sha", "trials": 4},
-    "fedex": {"name": "fedex", "trials": 3},
-    "flora": {"name": "flora", "configs": 2, "local_rounds": 1, "surface": "sgm", "diagnose": False},
+    "sha": {"trials": 4},
+    "fedex": {"trials": 3},
+    "fedpop": {"population": 3},
+    "flora": {"configs": 2, "local_rounds": 1, "surface": "sgm", "diagnose": False},
+    "fedtune": {"table": "table.json"},
 }
 
 
-class DigitsSite:
-    """A site's client of the study of digits."""
+class OtherSite:
+    """A site's client of one of `STUDIES`."""
 
-    def __init__(self, proxy):
-        self.name, self._proxy = proxy.name, proxy
+    def __init__(self, proxy, study):
+        self.name, self._proxy, self._study = proxy.name, proxy, study
 
     def __call__(self, *, timeout):
-        return SimpleNamespace(answer=self._proxy(timeout=timeout).digits)
+        return SimpleNamespace(answer=partial(self._proxy(timeout=timeout).other, self._study))
 
 
+def tuned(study, name, clients):
+    """The result over so many sites of a study of `STUDIES`."""
+    sites = [OtherSite(site, name) for site in nvflare_cases.SITES if int(site.name[5:]) <= clients]
+    with federation_of(sites, study, repeatable=True) as federation:
+        return study.tune(federation=federation)
+
+
+def facts(result):
+    return {key: value for key, value in result.facts.items() if key != "times"}
+
+
+@pytest.fixture
+def _table(tmp_path, monkeypatch):
+    """A reference table in this directory, a config for each of four kinds of clients."""
+    monkeypatch.chdir(tmp_path)
+    space = Study.from_dict({**DIGITS, "method": {"name": "random"}}).space
+    pairs = ((0.1, 1), (0.2, 2), (0.3, 1), (0.05, 2))
+    configs = [{"lr": lr, "batch_size": 8, "epochs": epochs} for lr, epochs in pairs]
+    ReferenceTable(Cells((0.2, 0.8), (50, 200)), configs, space).save("table.json")
+
+
+@pytest.mark.usefixtures("_table")
 @pytest.mark.parametrize("name", METHODS)
 def test_a_study_gives_the_same_bits_as_a_simulation(name):
-    study = Study.from_dict({**DIGITS, "method": METHODS[name]})
+    study = Study.from_dict({**DIGITS, "method": {"name": name, **METHODS[name]}})
     ours = study.tune(federation=fh.simulate("mlp", study.load_data(), workers=0, stacking=False))
-    sites = [DigitsSite(site) for site in nvflare_cases.SITES]
-    theirs = study.tune(federation=federation_of(sites, study, repeatable=True))
-    first, second = dict(ours.facts), dict(theirs.facts)
-    del first["times"], second["times"]
-    assert first == second
+    theirs = tuned(study, "digits", 8)
+    assert facts(ours) == facts(theirs)
     for here, there in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
         assert here.detach().numpy().tobytes() == there.detach().numpy().tobytes()
+
+
+@pytest.mark.parametrize("name", ["bagging", "cyclic"])
+def test_boosted_trees_are_those_of_a_simulation(name):
+    study = Study.from_dict(STUDIES[name])
+    ours, theirs = study.tune(workers=0), tuned(study, name, 3)
+    assert facts(ours) == facts(theirs)
+    assert theirs.facts["flora"]["training"].startswith(name)
+    rows = study.load_data().x
+    np.testing.assert_array_equal(ours.model.predict_proba(rows), theirs.model.predict_proba(rows))
+
+
+@pytest.mark.parametrize(("name", "training"), [("bayes", "none"), ("mlp", "averaging")])
+def test_estimators_are_searched_as_in_a_simulation_and_end_as_over_flower(name, training):
+    """A simulation trains on all rows in one place; over messages weights are averaged, or none."""
+    study = Study.from_dict(STUDIES[name])
+    result, simulated = tuned(study, name, 3), study.tune(workers=0)
+    for fact in ("parties", "config", "surface"):
+        assert result.facts["flora"][fact] == simulated.facts["flora"][fact]
+    assert result.facts["flora"]["training"].startswith(training)
+    grid = InProcessGrid(flower_client(ClientApp(), study=study), 3)
+    with over_flower(grid, study, repeatable=True) as federation:
+        flower = study.tune(federation=federation)
+    assert facts(result) == facts(flower)
+    assert result.facts["best"]["validation"]["value"] > 0.6
+    if training == "none":
+        assert result.model is None
+    else:
+        rows = study.load_data().x
+        np.testing.assert_array_equal(result.model.predict_proba(rows), flower.model.predict_proba(rows))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from fedhpo.federations.nvflare.federation import NVFlareFederation
 from fedhpo.federations.nvflare.transport import CollabTransport
 from fedhpo.federations.remote.federation import RemoteFederation
 from fedhpo.nvflare import Client
+from fedhpo.testing.parties import BAYES
 
 #: `collab.clients`, inside a job.
 SITES: list = []
@@ -37,6 +38,39 @@ DIGITS = {
     "objective": {"metric": "loss"},
     "budget": {"rounds": 6, "total": 18, "cohort": 3},
     "nvflare": {"clients": 8},
+}
+
+
+def _learners(model, **client):
+    """FLoRA over three parties whose rows are points in the plane."""
+    return {
+        "data": {"name": "fedhpo.testing.parties:party_data"},
+        "model": model,
+        "space": {"client": client},
+        "method": {"name": "flora", "configs": 2, "folds": 2, "surface": "sgm", "diagnose": False},
+        "budget": {"rounds": 1, "cohort": 3},
+    }
+
+
+_TREES = {
+    "max_iter": {"low": 3, "high": 12},
+    "learning_rate": {"low": 0.05, "high": 1.0, "log": True},
+    "min_samples_leaf": 2,
+}
+#: Studies whose clients train something else than the small network.
+STUDIES = {
+    "digits": DIGITS,
+    "bayes": _learners(
+        {"name": "estimator", "path": BAYES}, var_smoothing={"low": 1e-9, "high": 1.0, "log": True}
+    ),
+    "mlp": _learners(
+        {"name": "mlp_sklearn"},
+        hidden_layer_sizes={"low": 2, "high": 8},
+        learning_rate_init=0.05,
+        max_iter=10,
+    ),
+    "bagging": _learners({"name": "xgboost", "training": "bagging", "trips": 2}, **_TREES),
+    "cyclic": _learners({"name": "hgb", "training": "cyclic", "trips": 4}, **_TREES),
 }
 
 

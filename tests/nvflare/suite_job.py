@@ -19,7 +19,7 @@ TESTS = os.environ.setdefault("NVFLARE_TESTS", str(Path(__file__).parent))
 if TESTS not in sys.path:
     sys.path.append(TESTS)
 
-from nvflare_cases import DIGITS, SMALL  # noqa: E402
+from nvflare_cases import SMALL, STUDIES  # noqa: E402
 
 
 class SuiteServer:
@@ -44,13 +44,13 @@ class SuiteClient(Client):
 
     def __init__(self, study: dict):
         super().__init__(study)
-        self.second = Client(DIGITS)
+        self.others = {name: Client(other) for name, other in STUDIES.items()}
         self.queries = {"nap": self.nap, "fail": self.fail, "leave": self.leave, "die": self.die}
 
     @collab.publish
-    def digits(self, kind: str, text: str, models: dict):
+    def other(self, study: str, kind: str, text: str, models: dict):
         """As `answer`, of a client of another study."""
-        return self.second.reply(str(collab.site_name), kind, text, models)
+        return self.others[study].reply(str(collab.site_name), kind, text, models)
 
     @staticmethod
     def nap(asked, model, task, site):

@@ -16,6 +16,9 @@ from fedhpo.federations.nvflare.federation import NVFlareFederation
 from fedhpo.federations.nvflare.transport import CollabTransport, trouble_of
 from fedhpo.nvflare import Arrays, Client, Scored, Trained, tune
 from fedhpo.protocol.federation import Status, Work
+from fedhpo.queries.local_search import LocalSearch
+from fedhpo.samplers import Random
+from fedhpo.space import Float, Space
 from fedhpo.study import Study
 
 MODEL = Arrays(lambda seed: {"w": np.zeros(2)})
@@ -230,8 +233,29 @@ def test_a_job_with_too_few_sites_is_refused_at_once():
 
 def test_a_site_without_a_number_has_no_part_of_the_data():
     sites = [LocalSite("hospital", Client(SMALL))]
-    with pytest.warns(UserWarning, match="'hospital'"), pytest.raises(InputError, match="0 of 1 clients"):
-        NVFlareFederation(sites, "mlp", clients=1, patience=0.5)
+    with (
+        pytest.warns(UserWarning, match="'hospital'"),
+        pytest.raises(InputError, match=r"none of 1 clients can take part.*'hospital'"),
+    ):
+        NVFlareFederation(sites, "mlp", clients=1, patience=300.0)
+
+
+class Searcher(Mover):
+    """Likes the learning rate that is a tenth of its number."""
+
+    def search(self, config, site):
+        return abs(config["lr"] - int(site.name[5:]) / 10)
+
+
+def test_a_client_with_training_of_its_own_answers_local_searches():
+    query = LocalSearch(Space(client={"lr": Float(0.0, 1.0)}), configs=4, sampler=Random())
+    sites = [LocalSite(f"site-{i + 1}", Searcher()) for i in range(3)]
+    with NVFlareFederation(sites, MODEL, clients=3, aggregation=Aggregation()) as federation:
+        answers = federation.query(query, [2, 0])
+    for answer in answers:
+        pairs = zip(answer.content["configs"], answer.content["losses"], strict=True)
+        assert len(answer.content["losses"]) == 4
+        assert all(loss == abs(one["client"]["lr"] - (answer.client + 1) / 10) for one, loss in pairs)
 
 
 STUDY = Study.from_dict(

@@ -71,14 +71,20 @@ def seeded(seed: int | None) -> Iterator[None]:
     if seed is None:
         yield
         return
+    with torch_generator() if "torch" in sys.modules else contextlib.nullcontext(), other_generators():
+        if "torch" in sys.modules:
+            sys.modules["torch"].manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        random.seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def other_generators() -> Iterator[None]:
+    """The global generators of numpy and of Python, put back as they were."""
     numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
-        with torch_generator() if "torch" in sys.modules else contextlib.nullcontext():
-            if "torch" in sys.modules:
-                sys.modules["torch"].manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002
-            random.seed(seed)
-            yield
+        yield
     finally:
         np.random.set_state(numpys)  # noqa: NPY002
         random.setstate(pythons)

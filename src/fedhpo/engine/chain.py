@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedhpo.core.streams import torch_generator
+from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.engine.device import generator_states
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import set_dropout
@@ -40,6 +40,8 @@ _FUNCTIONS: Mapping[Any, type[nn.Module]] = {
 }
 #: What a model may ask of the data: its shape.
 _SHAPE = (Tensor.shape.__get__, Tensor.ndim.__get__, Tensor.size, Tensor.dim)  # type: ignore[attr-defined]
+#: How often a model that seems to draw random numbers is looked at.
+_LOOKS = 3
 _RESHAPES = (Tensor.view, Tensor.reshape, torch.reshape)
 
 
@@ -57,23 +59,34 @@ def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
         return None
     if _altered(module) or not _simple(module):
         return None
-    before, drawn = _attributes(module), _generators()
+    before = _attributes(module)
     try:
-        with torch_generator(), torch.no_grad():
+        with torch_generator(), other_generators(), torch.no_grad():
             set_dropout(module, 0.0)  # a layer that drops nothing draws nothing
-            states = generator_states(str(x.device))
-            layers = _watched(module.train(), x)
-            if not all(map(torch.equal, states, generator_states(str(x.device)))):
-                return None
+            layers = _undrawn(module.train(), x)
     except Exception:  # what fails always will be told in training
         return None
     finally:
         set_dropout(module, None)
-    if layers is None or _attributes(module) != before or _generators() != drawn:
+    if layers is None or _attributes(module) != before:
         return None
     own = [p for layer in layers for p in layer.parameters()]
     same = len(own) == len(model.parameters) and {id(p) for p in own} == {id(p) for p in model.parameters}
     return layers if same else None
+
+
+def _undrawn(module: nn.Module, x: Tensor) -> list[nn.Module] | None:
+    """The layers that a forward pass goes through; None also where it draws random numbers.
+
+    Threads share the generators. One of some library's that draws meanwhile, such as a heartbeat, must not
+    decide how a model is trained: so there is another look.
+    """
+    for _ in range(_LOOKS):
+        drawn = _generators(str(x.device))
+        layers = _watched(module, x)
+        if layers is None or _generators(str(x.device)) == drawn:
+            return layers
+    return None
 
 
 def _simple(module: nn.Module) -> bool:
@@ -183,9 +196,11 @@ def _attributes(module: nn.Module) -> list[tuple[int, str, int]]:
     ]
 
 
-def _generators() -> tuple[Any, ...]:
+def _generators(device: str) -> tuple[Any, ...]:
+    """The states of all global generators that a model's code may draw from."""
     state: Any = np.random.get_state()  # noqa: NPY002
-    return random.getstate(), state[1].tobytes(), state[2]
+    torchs = (one.numpy().tobytes() for one in generator_states(device))
+    return random.getstate(), state[1].tobytes(), state[2], *torchs
 
 
 def loss_gradient(output: Tensor, target: Tensor) -> Tensor:

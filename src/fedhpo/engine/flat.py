@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import random
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import torch
 from torch import nn
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.streams import torch_generator
+from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.tensors import check_tensors, own_memory
 
@@ -146,7 +145,7 @@ def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int =
     Also where the weights are replaced later: whole-number buffers and plain attributes (a random
     order of the features, say) do not travel, and must be the same in every worker.
     """
-    with torch_generator(), _other_generators():
+    with torch_generator(), other_generators():
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         random.seed(seed)
@@ -162,17 +161,6 @@ def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int =
     check_tensors(module)
     own_memory(module)
     return module
-
-
-@contextlib.contextmanager
-def _other_generators() -> Iterator[None]:
-    """The global generators of numpy and of Python, put back as they were."""
-    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(numpys)  # noqa: NPY002
-        random.setstate(pythons)
 
 
 def shape_key(hyperparameters: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import random
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedhpo.core.hyperparameters import parse
+from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine import flat
@@ -92,17 +92,14 @@ def _some_clients(data: FederatedData) -> list[int]:
 @contextlib.contextmanager
 def _as_in_a_worker(device: str) -> Iterator[None]:
     """One thread; all random generators as they were afterwards."""
-    threads, ours = torch.get_num_threads(), random.getstate()
-    numpys = np.random.get_state()  # noqa: NPY002  user code may draw from the global one
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]), generator_kept(device):
+    with torch_generator(), generator_kept(device), other_generators():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             seed_generators(0, device)
             yield
-    finally:
-        torch.set_num_threads(threads)
-        random.setstate(ours)
-        np.random.set_state(numpys)  # noqa: NPY002
+        finally:
+            torch.set_num_threads(threads)
 
 
 @dataclass

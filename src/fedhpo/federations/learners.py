@@ -52,7 +52,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
-from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
 from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Ended, Pool
@@ -271,7 +271,8 @@ class LearnerFederation(Federation):
         trial, classes = self._trained(work), self._data.classes or 2
         settings = {**trial.config.client, **trial.config.model}
         rows = [self._bench.rows([party]) for party in trial.cohort]
-        moved = Cost(client_rounds=-len(rows))  # beyond the one visit of each that every training counts
+        # Beyond the one visit of each that every training counts.
+        moved = Cost(client_rounds=-len(rows), samples=-sum(len(y) for _, y in rows))
         try:
             trees = BoostedTrees(**settings, random_state=derive(trial.seed, "fit") % 2**31)
             places = list(range(len(rows)))
@@ -280,9 +281,11 @@ class LearnerFederation(Federation):
                 now, parts = clone(trees).set_params(max_iter=trips.count), {}
                 for place in trips.asked:
                     raw = boost(now, *rows[place], classes, trips.model)
-                    moved += Cost(client_rounds=1, bytes_down=len(trips.model), bytes_up=len(raw))
-                    grown = read_trees(raw, trips.features, classes, trips.count)
-                    parts[place] = grown, float(len(rows[place][1]))
+                    grown, size = read_trees(raw, trips.features, classes, trips.count), len(rows[place][1])
+                    moved += Cost(
+                        client_rounds=1, bytes_down=len(trips.model), bytes_up=len(raw), samples=size
+                    )
+                    parts[place] = grown, float(size)
                 trips.take(parts)
             return trees.adopt(trips.model, classes), {}, "", moved
         except (TypeError, ValueError) as error:
@@ -321,7 +324,8 @@ class LearnerFederation(Federation):
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=0 if failure else 1,
                 client_rounds=count,
-                bytes_down=0 if failure else _bytes(model) * count,
+                # In trips all that is sent is counted by itself; it is evaluated with the model once more.
+                bytes_down=0 if failure or self._training in JOINED else _bytes(model) * count,
                 samples=int(sizes.sum()),
             )
             + (moved or Cost()),
@@ -401,7 +405,7 @@ class LearnerFederation(Federation):
                     raise InputError("it has no training rows")
                 folds[party] = number_of_folds(labels, task.folds or FOLDS)
             except InputError as error:
-                answers[party] = Answer(party, Status.FAILED, reason=str(error))
+                answers[party] = unable(task, party, str(error))
                 continue
             searches[party] = PartySearch(task, party, len(labels))
         trainer = _Folds(self._started, task, scoring, folds, {p: s.size for p, s in searches.items()})

@@ -568,7 +568,7 @@ class SimulatedFederation(HoldsTrials):
             orders[order] = client
             self._started_pool.submit(order)
         answers = {}
-        cost = Cost(bytes_down=4 * len(trial.weights), bytes_up=2 * _SCORE_BYTES, evaluations=2)
+        sent = Cost(bytes_down=4 * len(trial.weights))
         while orders:
             done = self._started_pool.next()
             if done.order not in orders:
@@ -577,11 +577,12 @@ class SimulatedFederation(HoldsTrials):
             client = orders.pop(done.order)
             result = JobResult(failure=done.failure) if done.failure else done.value[0]
             if result.failure:
-                answers[client] = Answer(client, Status.FAILED, reason=result.failure, cost=cost)
+                answers[client] = Answer(client, Status.FAILED, reason=result.failure, cost=sent)
                 continue
             names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
             content = {"size": result.validation_size} | {name: getattr(result, name) for name in names}
-            answers[client] = Answer(client, Status.OK, content, cost=replace(cost, samples=result.samples))
+            cost = sent + Cost(bytes_up=2 * _SCORE_BYTES, evaluations=2, samples=result.samples)
+            answers[client] = Answer(client, Status.OK, content, cost=cost)
         return [answers[client] for client in chosen]
 
     def _answers(self, task: OwnQuery, clients: Sequence[int]) -> list[Answer]:

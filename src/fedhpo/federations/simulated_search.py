@@ -16,8 +16,8 @@ from fedhpo.core.streams import derive
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine.executor import Setup
 from fedhpo.learners.scoring import fold_rows, number_of_folds
-from fedhpo.protocol.federation import Answer, Federation, Ints, Status, Work
-from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.protocol.federation import Answer, Federation, Ints, Work
+from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
 from fedhpo.space.config import Config
 
 SCORINGS = ("accuracy", "loss")
@@ -58,7 +58,7 @@ def _alone(
         try:
             parts = _parts(data, task, client)
         except InputError as error:
-            failed[client] = Answer(client, Status.FAILED, reason=str(error))
+            failed[client] = unable(task, client, str(error))
             continue
         # A client's numbers do not depend on which others are asked: its random streams follow from them.
         of[client] = list(range(client * folds, client * folds + len(parts)))

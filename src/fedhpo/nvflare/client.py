@@ -62,6 +62,7 @@ class Client:
     evaluate: Any = None
     sizes: Any = None
     labels: Any = None
+    search: Any = None
 
     def __init__(self, study: Mapping[str, Any] | None = None) -> None:
         self.study = None if study is None else dict(study)
@@ -118,6 +119,7 @@ class Client:
             evaluate=self.evaluate,
             sizes=self.sizes,
             labels=self.labels,
+            search=self.search,
             hyperparameters=self.hyperparameters,
             queries=self.queries,
             privacy=self.privacy,

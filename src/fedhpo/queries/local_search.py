@@ -226,6 +226,11 @@ class PartySearch:
         )
 
 
+def unable(query: LocalSearch, party: int, reason: str) -> Answer:
+    """That a party cannot search at all, such as one without rows: the query was sent to it all the same."""
+    return Answer(party, Status.FAILED, reason=reason, cost=Cost(bytes_down=len(canonical(query.to_dict()))))
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What came of a config at a party: its loss, or why there is none; and the rows trained on."""

@@ -25,6 +25,8 @@ from fedhpo.federations.remote.replies import TaskFailed
 
 #: Flower's code for a client app that raised an exception: it knows no such query.
 _RAISED = 2
+#: Names in its reason where the app's module could not be imported.
+_NOT_LOADED = ("ImportError", "ModuleNotFoundError")
 _HELLO = f"{QUERY}.{HELLO}"
 
 
@@ -103,6 +105,8 @@ class PlainGrid(Grid):
         """The reply to a greeting: where the node's app does not know it, one in its place."""
         greeting = self._greeted.pop(key, None)
         if greeting is None or not reply.has_error() or reply.error.code != _RAISED:
+            return reply
+        if any(kind in (reply.error.reason or "") for kind in _NOT_LOADED):  # it knows nothing at all
             return reply
         self._plain.add(greeting.metadata.dst_node_id)
         hello = Hello(sizes={"train": 1, "validation": 1, "test": 0}, training=PLAIN)

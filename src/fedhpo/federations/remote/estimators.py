@@ -66,6 +66,7 @@ class _Training:
     sent: dict[int, Vector] = field(default_factory=dict)
     memory: Mapping[str, Vector] = field(default_factory=dict)
     bytes: dict[int, int] = field(default_factory=dict)
+    bytes_down: int = 0
     ended: bool = False
 
     @property
@@ -164,6 +165,7 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         one.replies, one.sent = failed, {}
         for place in range(len(one.work.cohort)):
             if place not in failed:
+                one.bytes_down += parcel.bytes if parcel is not None else 0
                 self._post.add(self._exchange(one, place, parcel, expected))
         self._post.send()
 
@@ -243,6 +245,7 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
             replies,
             applied,
             client_rounds=len(replies) * exchanges,
+            bytes_down=one.bytes_down,
             samples=sum(reply.train_size for reply in replies),
         )
 

@@ -70,10 +70,10 @@ class _Round:
     def reply(self, place: int) -> Reply:
         """What is told of a member: that it failed in some trip, else what it sent in all of them."""
         own = self.all.get(place, [])
-        failed = next((one for one in own if one.status != Status.OK), None)
-        if failed is not None or not own:
-            return failed or Reply(Status.MISSING, "the training ended before its turn")
-        return replace(own[-1], bytes=sum(one.bytes for one in own))
+        if not own:
+            return Reply(Status.MISSING, "the training ended before its turn")
+        told = next((one for one in own if one.status != Status.OK), own[-1])
+        return replace(told, bytes=sum(one.bytes for one in own))
 
 
 class RemoteLearnerFederation(RemoteClients):
@@ -312,7 +312,7 @@ def report_of(
     *,
     client_rounds: int,
     samples: int,
-    bytes_down: int = 0,
+    bytes_down: int,
 ) -> RoundReport:
     """The report of a training: in one round, however often something was exchanged."""
     nan = np.full(len(replies), np.nan)

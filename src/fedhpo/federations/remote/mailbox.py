@@ -72,6 +72,7 @@ class Item:
     trainings: int = 1
     attempts: int = 0
     node: int | None = None  # only a hello is for a node rather than a client
+    hopeless: bool = False  # its client did not even read it, and will not another time
 
     @property
     def bytes(self) -> int:
@@ -231,6 +232,7 @@ class Post:
                 log.info("client %d: %s; asked once more", item.client, trouble.why)
                 self.add(item)
             else:
+                item.hopeless = not trouble.passing and not trouble.missing
                 self._end(item, Status.MISSING if trouble.missing else Status.FAILED, trouble.why)
 
     def note(self, what: str, details: str) -> None:

@@ -27,11 +27,14 @@ class Nodes:
         self._clients: Clients | None = None
         self._told: set[int] = set()  # nodes that know that they are left out
         self._refused = ""  # why the first node could not take part
+        self._hopeless: set[int] = set()  # nodes whose client cannot be loaded, or cannot read a greeting
 
     def gather(self, wanted: int, patience: float, file: Path | None) -> Clients:
         """Wait for so many clients and number them; a run that was begun before has its own from `file`."""
+        all_there = wanted
         if file is not None and file.exists():
             self._clients, wanted = Clients.load(file, self._most_rows), 1
+            all_there = len(self._clients.hellos)
         again, end = self._post.clock() + _AGAIN, self._post.clock() + patience
         while self.look() or self._count < wanted:
             if self._post.clock() > end and self._count >= wanted:
@@ -43,6 +46,8 @@ class Nodes:
                 )
             if self._waiting:
                 self._post.collect()
+            elif len(self._hopeless) >= all_there and self._hopeless >= self._said.keys():
+                raise InputError(f"none of {len(self._hopeless)} clients can take part{self._refused}")
             else:
                 self._post.sleep(_LOOK)
                 if self._post.clock() > again:
@@ -71,6 +76,7 @@ class Nodes:
         for gone in self._said.keys() - present:  # one that comes back is greeted again
             del self._said[gone]
             self._waiting.discard(gone)
+            self._hopeless.discard(gone)
         if self._clients is not None:
             self._clients.keep(present)
         for node in sorted(present - self._said.keys()):
@@ -85,6 +91,7 @@ class Nodes:
             if node not in self._said:  # it has gone again
                 return
             self._said[node] = hello
+            (self._hopeless.add if item.hopeless else self._hopeless.discard)(node)
             if hello is None:
                 if not self._refused:  # who starts a run must not wait for clients that cannot come
                     warnings.warn(f"node {node} cannot take part: {why}", stacklevel=2)
@@ -93,7 +100,7 @@ class Nodes:
             elif self._clients is not None and (refused := self._clients.admit(node, hello)):
                 self._leave_out(node, refused)
 
-        return Item(
+        item = Item(
             client=-1,
             kind=f"{messages.QUERY}.{messages.HELLO}",
             task={},
@@ -102,6 +109,7 @@ class Nodes:
             done=met,
             node=node,
         )
+        return item
 
     def _leave_out(self, node: int, why: str) -> None:
         """Note it here, and tell the node, once; whether it understands does not matter."""
