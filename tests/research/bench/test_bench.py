@@ -76,6 +76,13 @@ def test_every_method_keeps_to_the_budget(table: str, name: str) -> None:
     assert found["messages"] == found["rounds"] * 10 + found["evaluations"]
 
 
+def test_a_race_by_clients_asks_for_no_more_private_scores_than_were_planned() -> None:
+    """It is planned with all 16 trials to the end; when some are dropped, smaller rounds of scores follow."""
+    found = play(Cell("femnist", Setting(1, 100.0), "irace", 0))
+    assert "regret" in found, found
+    assert found["epsilon"] <= 100.0 + 1e-9
+
+
 def test_at_equal_messages_nobody_pays_more_than_random_search(table: str) -> None:
     task = Task(CurveTable.load(table), Setting(equal="messages"), (), 0)
     allowed = messages(priced(ENTRIES["random"], task)[0], task.cohort)
