@@ -11,7 +11,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.research.bench import bench
 from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
-from fedhpo.research.bench.leaderboard import against_best
+from fedhpo.research.bench.leaderboard import against_best, ranking, taken_away
 from fedhpo.research.bench.page import write
 from fedhpo.research.bench.published import load_cells, save_cells
 from fedhpo.research.bench.results import Results, by_part
@@ -238,3 +238,46 @@ def test_the_command_writes_page_figures_and_data(
     assert {row["method"] for row in data["overall"]} == {"random", "sha"}
     assert "<svg" in page.with_suffix(".html").read_text()
     assert main(["bench", "--suite", "slow"]) == 2
+
+
+def test_methods_with_different_seeds_are_compared_by_those_that_both_have() -> None:
+    """Four seeds of a, two of b: 1 and 2 against 3 and 6."""
+    rows = _rows("auto", [1.0, 2.0, 30.0, 40.0]) + _rows("robust-once", [3.0, 6.0])
+    methods = ["auto", "robust-once"]
+    results = Results(["t"], ["s"], methods, "auto", rows, {"t": Jackknife.of(40, 40, 2)})
+    assert results.ratio("robust-once", ["s"]) == pytest.approx(4.51 / 1.51)
+    assert results.difference("robust-once", ["s"]).mean == 3.0
+    assert [row[-3] for row in ranking(results, "", ["s"]).rows] == ["2", "4"]
+    without = taken_away(results, {"auto": "ours", "robust-once": "ablation"}, ["t"], "")
+    assert without.data[0]["s"]["mean"] == 3.0
+    assert [row[0] for row in without.rows] == ["robust-once"]
+
+
+def test_the_page_of_what_is_known_plays_nothing(table: str, tmp_path: Path) -> None:
+    def run(*methods: str, seeds: int, known: bool = False) -> tuple[list[int], str, list[str]]:
+        lines: list[str] = []
+        facts, results = bench(
+            "smoke",
+            methods=methods,
+            tables=[table],
+            seeds=seeds,
+            reference="random",
+            directory=tmp_path,
+            workers=1,
+            known=known,
+            note="Opened twice.",
+            say=lines.append,
+        )
+        written = write(facts, results, tmp_path / "page.md")
+        counts = [results.seeds(name, results.settings)[0] for name in methods]
+        return counts, Path(written["page"]).read_text(), lines
+
+    with pytest.raises(InputError, match="no cell of these"):
+        run("random", seeds=4, known=True)
+    run("random", seeds=4)
+    run("sha", "random", seeds=2)
+    counts, page, lines = run("random", "sha", "tpe", seeds=100, known=True)
+    assert counts == [4, 2, 0]
+    assert lines == ["12 cells, 12 of them known"]
+    assert "There are up to 4 seeds" in page
+    assert "Opened twice." in page

@@ -11,7 +11,8 @@ import fedhpo
 from fedhpo.research.bench.code import code_digest, modules
 from fedhpo.testing.table import toy_table
 
-_CELLS = "fedhpo.research.bench.cells"
+_BENCH = "fedhpo.research.bench"
+_CELLS = f"{_BENCH}.cells"
 
 #: Plays a cell of every entry that is not another one in a part only, and prints which modules that took.
 _PLAYED = """
@@ -85,8 +86,7 @@ def test_no_module_that_a_cell_loads_is_left_out(tmp_path: Path) -> None:
     covered = set(modules(Path(fedhpo.__file__).parent, _CELLS))
     # Of the model that a study names only the names of its settings are read: none is built.
     loaded = {name for name in done.stdout.split() if not name.startswith("fedhpo.models.")}
-    # The package that the cells are in loads what makes pages of them.
-    beside = {
-        f"fedhpo.research.bench.{name}" for name in ("code", "estimates", "published", "results", "run")
-    }
-    assert loaded - covered == {"fedhpo.research.bench", *beside}
+    # The package that the cells are in loads what plays them side by side and makes pages of them.
+    beside = {f"{_BENCH}.{name}" for name in ("code", "estimates", "published", "results", "run")}
+    workers = {f"fedhpo.workers{name}" for name in ("", ".pool", ".processes", ".spawn")}
+    assert loaded - covered == {_BENCH, *beside, *workers, "fedhpo.core.imports"}

@@ -37,19 +37,22 @@ def ranking(results: Results, title: str, settings: Sequence[str]) -> Ranking:
     compared = results.reference in methods
     several = len(results.tables) > 1
     columns = ["method", *(["mean regret"] if several else []), *results.tables, "unseen clients", "rank"]
+    columns += ["seeds"]
     columns += [f"more than {results.reference}", "ratio"] if compared else []
     rows, data = [], []
     for method in methods:
         each = {table: results.regret(method, settings, [table]) for table in results.tables}
         unseen = results.regret(method, settings, what="elsewhere")
         row = [method, *([_estimate(means[method])] if several else []), *map(_estimate, each.values())]
-        row += [f"{unseen.mean:.2f}", f"{ranks[method]:.2f}"]
+        seeds = results.seeds(method, settings)
+        row += [f"{unseen.mean:.2f}", f"{ranks[method]:.2f}", ", ".join(map(str, _one_if_same(seeds)))]
         facts: dict[str, Any] = {
             "method": method,
             "regret": means[method].to_dict(),
             "tables": {table: one.to_dict() for table, one in each.items()},
             "unseen_clients": unseen.to_dict(),
             "rank": ranks[method],
+            "seeds": dict(zip(results.tables, seeds, strict=True)),
         }
         if compared:
             more, told = _against(results, method, settings, len(methods) - 1)
@@ -94,8 +97,8 @@ def against_best(
     rows, data = [], []
     for setting, (words, among) in product(results.settings, _RIVALS.items()):
         rivals = [name for name in results.methods if kinds[name] in among and name != results.reference]
-        rivals = [name for name in rivals if "robust" not in name and results.played(name, [setting])]
-        if not rivals or not results.played(results.reference, [setting]):
+        rivals = [name for name in rivals if "robust" not in name and results.played(name, [setting], tables)]
+        if not rivals or not results.played(results.reference, [setting], tables):
             continue
         found = {name: results.log_ratio(name, [setting], tables) for name in rivals}
         best = max(rivals, key=lambda name: found[name].mean)
@@ -135,6 +138,19 @@ def against_best(
     return Ranking(title, columns, rows, data)
 
 
+def taken_away(results: Results, kinds: Mapping[str, str], tables: Sequence[str], what: str) -> Ranking:
+    """Under each setting how much more regret there is with a part of `robust` taken away, on some tables."""
+    rows, data = [], []
+    for method in results.methods:
+        if kinds[method] != "ablation" or not results.played(method, results.settings, tables):
+            continue
+        found = {one: results.difference(method, [one], tables) for one in results.settings}
+        rows.append([method, *(f"{one.mean:+.2f} ± {one.standard_error:.2f}" for one in found.values())])
+        data.append({"method": method, **{setting: one.to_dict() for setting, one in found.items()}})
+    title = f"More regret than {results.reference}, with a part of robust taken away{what}"
+    return Ranking(title, ["method", *results.settings], rows, data)
+
+
 _RIVALS = {
     "known methods": ("known",),
     "and plain remedies": ("known", "remedy"),
@@ -162,6 +178,10 @@ def _mean(results: Results, method: str, settings: Sequence[str], what: str) -> 
         for value in results.values(table, setting, method, what).values()
     ]
     return sum(found) / len(found) if found else None
+
+
+def _one_if_same(counts: list[int]) -> list[int]:
+    return counts[:1] if len(set(counts)) == 1 else counts
 
 
 def _estimate(one: Estimate) -> str:

@@ -21,6 +21,7 @@ from fedhpo.research.bench.leaderboard import (
     against_best,
     costs,
     ranking,
+    taken_away,
 )
 from fedhpo.research.bench.results import Results
 from fedhpo.research.bench.settings import TRAININGS
@@ -40,20 +41,21 @@ def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dic
     """Write page, figures and data beside each other; `output` is the path of the page in Markdown."""
     path = Path(output)
     overall, each = _rankings(results)
-    best = _bests(facts, results)
+    best, parts = _bests(facts, results), _parts(facts, results)
     spent = costs(results, results.settings)
     data = {
         **facts,
         "reference": results.reference,
         "overall": overall.data,
         "against_best": {one.title: one.data for one in best},
+        "taken_away": {one.title: one.data for one in parts},
         "by_setting": {one.title: one.data for one in each},
         "costs": spent.data,
         "refused": [{"method": m, "reason": why, "settings": where} for m, why, where in results.refused],
     }
     contents = {
-        path: markdown(facts, results, [*best, overall, *each, spent]),
-        path.with_suffix(".html"): _html(facts, results, [*best, overall, *each, spent]),
+        path: markdown(facts, results, [*best, *parts, overall, *each, spent]),
+        path.with_suffix(".html"): _html(facts, results, [*best, *parts, overall, *each, spent]),
         path.with_suffix(".json"): json.dumps(finite(data), separators=(",", ":")) + "\n",
     }
     try:
@@ -66,16 +68,25 @@ def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dic
 
 
 def _bests(facts: Mapping[str, Any], results: Results) -> list[Ranking]:
-    """On the tables that nothing was tried on before, and on the others; on all where none are named."""
-    kinds = {name: one["kind"] for name, one in facts["methods"].items()}
+    return [against_best(results, _kinds(facts), *part) for part in _kept_apart(facts, results)]
+
+
+def _parts(facts: Mapping[str, Any], results: Results) -> list[Ranking]:
+    found = [taken_away(results, _kinds(facts), *part) for part in _kept_apart(facts, results)]
+    return [one for one in found if one.rows]
+
+
+def _kinds(facts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: one["kind"] for name, one in facts["methods"].items()}
+
+
+def _kept_apart(facts: Mapping[str, Any], results: Results) -> list[tuple[list[str], str]]:
+    """The tables that nothing was tried on before, and the others; all where none are named."""
     test = [table for table in results.tables if table in facts["test"]]
     others = [table for table in results.tables if table not in test]
     if not test or not others:
-        return [against_best(results, kinds)]
-    return [
-        against_best(results, kinds, test, ", on test tables"),
-        against_best(results, kinds, others, ", on tables it was developed on"),
-    ]
+        return [(list(results.tables), "")]
+    return [(test, ", on test tables"), (others, ", on tables it was developed on")]
 
 
 def _rankings(results: Results) -> tuple[Ranking, list[Ranking]]:
@@ -85,9 +96,14 @@ def _rankings(results: Results) -> tuple[Ranking, list[Ranking]]:
 
 def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
     """What the figures are, in sentences."""
+    test = ", ".join(table for table in results.tables if table in facts["test"])
     return [
-        f"Tables {', '.join(results.tables)}; {facts['seeds']} seeds; every method gets {TRAININGS} full "
-        f"trainings. Suite {facts['suite']}, code {facts['code']}.",
+        f"Tables {', '.join(results.tables)}{f' (test tables: {test})' if test else ''}; every method gets "
+        f"{TRAININGS} full trainings. Suite {facts['suite']}, code {facts['code']}.",
+        f"There are up to {facts['seeds']} seeds; how many a method has is in the column seeds, table by "
+        "table where they differ. Two methods are compared by the seeds that both have, ranks are over the "
+        "seeds that all methods of a list have.",
+        *([facts["note"]] if facts["note"] else []),
         "Regret is the true error of the recommended config, over all validation clients of the sample, "
         "minus that of the best config after full training, in points; unseen clients are those that the "
         "sample leaves out. Every two seeds play on a sample of their own, three quarters of the table's "
