@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +40,28 @@ _DRAWN = 7
 
 def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dict[str, str]:
     """Write page, figures and data beside each other; `output` is the path of the page in Markdown."""
-    path = Path(output)
-    overall, each = _rankings(results)
-    best, parts = _bests(facts, results), _parts(facts, results)
-    spent = costs(results, results.settings)
+    path, kinds = Path(output), {name: one["kind"] for name, one in facts["methods"].items()}
+    groups = kept_apart(facts, results)
+    best = [against_best(one, kinds, where) for one, where in groups]
+    parts = [taken_away(one, kinds, where) for one, where in groups]
+    overall = [ranking(one, f"All settings{where}", one.settings) for one, where in groups]
+    first = groups[0][0]
+    each = [ranking(first, setting, [setting]) for setting in first.settings]
+    spent = costs(first, first.settings)
     data = {
         **facts,
         "reference": results.reference,
-        "overall": overall.data,
+        "overall": {one.title: one.data for one in overall},
         "against_best": {one.title: one.data for one in best},
         "taken_away": {one.title: one.data for one in parts},
         "by_setting": {one.title: one.data for one in each},
         "costs": spent.data,
         "refused": [{"method": m, "reason": why, "settings": where} for m, why, where in results.refused],
     }
+    shown = [*best, *(one for one in parts if one.rows), *overall, *each, spent]
     contents = {
-        path: markdown(facts, results, [*best, *parts, overall, *each, spent]),
-        path.with_suffix(".html"): _html(facts, results, [*best, *parts, overall, *each, spent]),
+        path: markdown(facts, results, shown),
+        path.with_suffix(".html"): _html(facts, results, shown),
         path.with_suffix(".json"): json.dumps(finite(data), separators=(",", ":")) + "\n",
     }
     try:
@@ -67,31 +73,19 @@ def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dic
     return dict(zip(("page", "figures", "data"), map(str, contents), strict=True))
 
 
-def _bests(facts: Mapping[str, Any], results: Results) -> list[Ranking]:
-    return [against_best(results, _kinds(facts), *part) for part in _kept_apart(facts, results)]
+def kept_apart(facts: Mapping[str, Any], results: Results) -> list[tuple[Results, str]]:
+    """The tables that nothing was tried on before, then the others; all where none are named.
 
-
-def _parts(facts: Mapping[str, Any], results: Results) -> list[Ranking]:
-    found = [taken_away(results, _kinds(facts), *part) for part in _kept_apart(facts, results)]
-    return [one for one in found if one.rows]
-
-
-def _kinds(facts: Mapping[str, Any]) -> dict[str, str]:
-    return {name: one["kind"] for name, one in facts["methods"].items()}
-
-
-def _kept_apart(facts: Mapping[str, Any], results: Results) -> list[tuple[list[str], str]]:
-    """The tables that nothing was tried on before, and the others; all where none are named."""
+    Lists of single settings are about the first of these.
+    """
     test = [table for table in results.tables if table in facts["test"]]
     others = [table for table in results.tables if table not in test]
     if not test or not others:
-        return [(list(results.tables), "")]
-    return [(test, ", on test tables"), (others, ", on tables it was developed on")]
-
-
-def _rankings(results: Results) -> tuple[Ranking, list[Ranking]]:
-    overall = ranking(results, "All settings", results.settings)
-    return overall, [ranking(results, setting, [setting]) for setting in results.settings]
+        return [(results, "")]
+    return [
+        (replace(results, tables=test), ", on test tables"),
+        (replace(results, tables=others), ", on tables it was developed on"),
+    ]
 
 
 def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
@@ -115,7 +109,8 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         "The best other method is chosen in hindsight, which favours it; the bound is one-sided. The goal is "
         f"a ratio of at most {GOAL:g} with a bound below {GOAL_BOUND:g}; where scores are exact, at most "
         f"{EXACT_GOAL:g}, or {EXACT_BEHIND:g} points behind.",
-        "A message is one client that trains in one round, or scores one trial.",
+        "A message is one client that trains in one round, or scores one trial. Lists of single settings and "
+        "of costs are about the test tables, where there are any.",
     ]
 
 

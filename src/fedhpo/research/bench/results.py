@@ -64,11 +64,9 @@ class Results:
         """On each table the number of seeds that it has a result of under all of these settings."""
         return [len(self._mean(table, settings, method, "regret")) for table in self.tables]
 
-    def played(self, method: str, settings: Sequence[str], tables: Sequence[str] | None = None) -> bool:
-        """Whether the method has cells under all of these settings, on some tables only if they are named."""
-        return all(
-            (table, setting, method) in self._cells for table in tables or self.tables for setting in settings
-        )
+    def played(self, method: str, settings: Sequence[str]) -> bool:
+        """Whether the method has cells under all of these settings on every table."""
+        return all((table, setting, method) in self._cells for table in self.tables for setting in settings)
 
     def regret(
         self, method: str, settings: Sequence[str], tables: Sequence[str] | None = None, what: str = "regret"
