@@ -283,3 +283,5 @@ def test_the_page_of_what_is_known_plays_nothing(table: str, tmp_path: Path) -> 
     assert lines == ["12 cells, 12 of them known"]
     assert "There are up to 4 seeds" in page
     assert "Opened twice." in page
+    assert "`sha`" in page
+    assert "`tpe`" not in page  # it has no cells

@@ -51,24 +51,19 @@ def bench(
     for the page.
     """
     chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
-    paths = list(dict.fromkeys(tables or shipped_tables()))
     for name in names:
         entry_named(name)
     if reference not in names:
         if reference != "auto":
             raise unknown_name("reference", reference, names)
         reference = names[0]
-    titles = {load(path).name: path for path in paths}
-    if len(titles) < len(paths):
-        given = ", ".join(load(path).name for path in paths)
-        raise InputError(f"table: each must have another name, not {given}")
-    if unknown := sorted({*test} - {*titles}):
-        raise InputError(f"test: {', '.join(unknown)} is none of the tables {', '.join(titles)}")
+    titles = _titles(tables, test)
     most = chosen.seeds if seeds is None else seeds
     wanted = _cells(chosen, names, titles, test, most)
     held = _Held(titles, test, directory, cells, [] if known else wanted)
     if known:
         wanted = [cell for cell in wanted if _key_of(cell) in held.known]
+        names = [name for name in names if any(cell.method == name for cell in wanted)]
     rows = _all_rows(held, wanted, workers, say)
     if not rows:
         raise InputError("known: no cell of these tables, methods and seeds has been played yet")
@@ -82,13 +77,23 @@ def bench(
         "test": list(test),
         "note": note,
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
-        "methods": {
-            name: {"kind": entry_named(name).kind, "about": entry_named(name).about} for name in names
-        },
+        "methods": {one.name: {"kind": one.kind, "about": one.about} for one in map(entry_named, names)},
     }
     knives = {title: knife_of(load(path), most) for title, path in titles.items()}
     settings = [one.name for one in chosen.settings]
     return facts, Results(list(titles), settings, names, reference, rows, knives)
+
+
+def _titles(tables: Sequence[str], test: Sequence[str]) -> dict[str, str]:
+    """The files of the tables, or their names if they come with fedhpo, by the names that they have."""
+    paths = list(dict.fromkeys(tables or shipped_tables()))
+    titles = {load(path).name: path for path in paths}
+    if len(titles) < len(paths):
+        given = ", ".join(load(path).name for path in paths)
+        raise InputError(f"table: each must have another name, not {given}")
+    if unknown := sorted({*test} - {*titles}):
+        raise InputError(f"test: {', '.join(unknown)} is none of the tables {', '.join(titles)}")
+    return titles
 
 
 def _cells(
