@@ -15,6 +15,7 @@ from fedhpo.protocol.objective import Objective, Score
 from fedhpo.research.tables.replay import replay
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.search import Event, Trial
+from fedhpo.search.trial import FAILED
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.table import toy_table
 
@@ -105,6 +106,18 @@ def test_the_race_halves_and_gives_each_half_the_same_part() -> None:
     asked = _Asked([0.5] * 7, 0.3)
     race(asked, [_trial(n, [(81, 0.5)]) for n in range(7)], 63)  # type: ignore[arg-type]
     assert [len(call) for call in asked.calls] == [7] * 3 + [4] * 5 + [2] * 10
+
+
+def test_a_race_with_failed_finalists_takes_no_more_scores_than_were_planned() -> None:
+    """Sixteen finalists, 44 scores, 11 a halving: 0 x 16, 1 x 8, 2 x 4, 5 x 2. Eleven of them: no more."""
+    asked, finalists = _Asked([0.5] * 16, 0.3), [_trial(n, [(81, 0.5)]) for n in range(16)]
+    race(asked, finalists, 44)  # type: ignore[arg-type]
+    assert [len(call) for call in asked.calls] == [8] + [4] * 2 + [2] * 5
+    asked = _Asked([0.5] * 16, 0.3)
+    for trial in finalists[:5]:
+        trial.status = FAILED
+    race(asked, finalists, 44)  # type: ignore[arg-type]
+    assert [len(call) for call in asked.calls] == [8] + [4] * 2 + [2] * 5
 
 
 def test_the_race_stops_when_it_is_decided() -> None:

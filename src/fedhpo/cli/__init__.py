@@ -283,6 +283,10 @@ def _add_bench(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
     )
+    bench.add_argument(
+        "--known", action="store_true", help="play nothing: the page of the cells that are there already"
+    )
+    bench.add_argument("--note", default="", metavar="TEXT", help="a sentence for the top of the page")
     bench.add_argument("--quiet", action="store_true", help="no progress")
 
 

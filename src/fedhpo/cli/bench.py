@@ -29,6 +29,8 @@ def run(options: argparse.Namespace) -> int:
         directory=Path(options.runs) / f"bench-{options.suite}",
         cells=options.cells,
         workers=options.workers,
+        known=options.known,
+        note=options.note,
         say=(lambda line: None) if options.quiet else _Lines(),
     )
     written = write(facts, results, options.output or f"bench-{options.suite}.md")

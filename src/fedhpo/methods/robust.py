@@ -278,19 +278,22 @@ def race(search: Search, finalists: Sequence[Trial], scores: int) -> Trial | Non
     """Score finalists again, and the better half of them again, until one is left (Karnin et al., 2013).
 
     Each halving has the same part of the scores. The race ends early when the leader is clearly ahead. The
-    winner comes back; None where all failed.
+    winner comes back; None where all failed. Those that failed count in the sizes of the halvings, so that
+    a race takes no more scores than one in which nobody fails, as private scores are planned.
     """
     rung = [trial for trial in finalists if not trial.failed]
     together = 1  # they were scored when they reached the end
     if not scores:
         rung = best_first(search, rung, together, 1)
-    halvings = max(1, math.ceil(math.log2(max(2, len(rung)))))
+    size = len(finalists)
+    halvings = max(1, math.ceil(math.log2(max(2, size))))
     while len(rung) > 1:
-        for _ in range(scores // (halvings * len(rung))):
+        for _ in range(scores // (halvings * size)):
             together += _scored(search, rung, 1)
             if decided(comparable_scores(rung, search.objective), together):
                 return best_first(search, rung, together, 1)[0]
-        rung = best_first(search, rung, together, math.ceil(len(rung) / 2))
+        size = math.ceil(size / 2)
+        rung = best_first(search, rung, together, size)
     return rung[0] if rung else None
 
 

@@ -11,8 +11,8 @@ from fedhpo.core.errors import InputError
 from fedhpo.research.bench import bench
 from fedhpo.research.bench.cells import Cell, messages, play, priced
 from fedhpo.research.bench.entries import ENTRIES, Task, entry_named
-from fedhpo.research.bench.leaderboard import against_best
-from fedhpo.research.bench.page import write
+from fedhpo.research.bench.leaderboard import against_best, ranking, taken_away
+from fedhpo.research.bench.page import kept_apart, write
 from fedhpo.research.bench.published import load_cells, save_cells
 from fedhpo.research.bench.results import Results, by_part
 from fedhpo.research.bench.run import table_digest
@@ -74,6 +74,13 @@ def test_every_method_keeps_to_the_budget(table: str, name: str) -> None:
     assert found["rounds"] <= TRAININGS * 27
     assert found["regret"] >= 0
     assert found["messages"] == found["rounds"] * 10 + found["evaluations"]
+
+
+def test_a_race_by_clients_asks_for_no_more_private_scores_than_were_planned() -> None:
+    """It is planned with all 16 trials to the end; when some are dropped, smaller rounds of scores follow."""
+    found = play(Cell("femnist", Setting(1, 100.0), "irace", 0))
+    assert "regret" in found, found
+    assert found["epsilon"] <= 100.0 + 1e-9
 
 
 def test_at_equal_messages_nobody_pays_more_than_random_search(table: str) -> None:
@@ -206,11 +213,13 @@ def test_the_page_keeps_test_tables_apart() -> None:
     knife = Jackknife.of(40, 40, 2)
     results = Results(["u", "v"], ["s"], ["auto", "sha"], "auto", rows, {"u": knife, "v": knife})
     kinds = {"auto": "ours", "sha": "known"}
-    test, other = against_best(results, kinds, ["u"]), against_best(results, kinds, ["v"])
+    groups = kept_apart({"test": ["u"]}, results)
+    test, other = (against_best(one, kinds, where) for one, where in groups)
     assert [one.data[0]["ratio"] for one in (test, other)] == pytest.approx([1.01 / 4.01, 2.01 / 1.01])
     assert [one.data[0]["met"] for one in (test, other)] == [True, False]
     assert "goal" in test.columns
-    assert test.columns[-1] == "u"
+    assert (test.columns[-1], other.columns[-1]) == ("u", "v")
+    assert test.title.endswith("on test tables")
 
 
 def test_the_command_writes_page_figures_and_data(
@@ -228,6 +237,51 @@ def test_the_command_writes_page_figures_and_data(
     assert "## 1 client" in text
     assert "- `fedpop` (all clients, 1 client): " in text
     data = json.loads(page.with_suffix(".json").read_text())
-    assert {row["method"] for row in data["overall"]} == {"random", "sha"}
+    assert {row["method"] for row in data["overall"]["All settings"]} == {"random", "sha"}
     assert "<svg" in page.with_suffix(".html").read_text()
     assert main(["bench", "--suite", "slow"]) == 2
+
+
+def test_methods_with_different_seeds_are_compared_by_those_that_both_have() -> None:
+    """Four seeds of a, two of b: 1 and 2 against 3 and 6."""
+    rows = _rows("auto", [1.0, 2.0, 30.0, 40.0]) + _rows("robust-once", [3.0, 6.0])
+    methods = ["auto", "robust-once"]
+    results = Results(["t"], ["s"], methods, "auto", rows, {"t": Jackknife.of(40, 40, 2)})
+    assert results.ratio("robust-once", ["s"]) == pytest.approx(4.51 / 1.51)
+    assert results.difference("robust-once", ["s"]).mean == 3.0
+    assert [row[-3] for row in ranking(results, "", ["s"]).rows] == ["2", "4"]
+    without = taken_away(results, {"auto": "ours", "robust-once": "ablation"})
+    assert without.data[0]["s"]["mean"] == 3.0
+    assert [row[0] for row in without.rows] == ["robust-once"]
+
+
+def test_the_page_of_what_is_known_plays_nothing(table: str, tmp_path: Path) -> None:
+    def run(*methods: str, seeds: int, known: bool = False) -> tuple[list[int], str, list[str]]:
+        lines: list[str] = []
+        facts, results = bench(
+            "smoke",
+            methods=methods,
+            tables=[table],
+            seeds=seeds,
+            reference="random",
+            directory=tmp_path,
+            workers=1,
+            known=known,
+            note="Opened twice.",
+            say=lines.append,
+        )
+        written = write(facts, results, tmp_path / "page.md")
+        counts = [results.seeds(name, results.settings)[0] for name in methods]
+        return counts, Path(written["page"]).read_text(), lines
+
+    with pytest.raises(InputError, match="no cell of these"):
+        run("random", seeds=4, known=True)
+    run("random", seeds=4)
+    run("sha", "random", seeds=2)
+    counts, page, lines = run("random", "sha", "tpe", seeds=100, known=True)
+    assert counts == [4, 2, 0]
+    assert lines == ["12 cells, 12 of them known"]
+    assert "There are up to 4 seeds" in page
+    assert "Opened twice." in page
+    assert "`sha`" in page
+    assert "`tpe`" not in page  # it has no cells

@@ -1,9 +1,10 @@
 """Which of fedhpo's modules a cell can depend on, and one digest of them.
 
 They are found by a rule: all that the module of the cells imports, what these import in turn, and so on, also
-inside functions. Left out is what only type checkers see, and what functions of `fedhpo.study` import: they
-build federations that train, in whose place a table stands. Comments, doc strings and layout do not count,
-so that cells which were played are still good after a page, a command or a doc string has changed.
+inside functions. Left out is what only type checkers see, what functions of `fedhpo.study` import (they
+build federations that train, in whose place a table stands), and the list of names of the package that the
+cells are in, which has their pages in it. Comments, doc strings and layout do not count, so that cells which
+were played are still good after a page, a command or a doc string has changed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def code_digest(root: Path | None = None, start: str = "fedhpo.research.bench.ce
 def modules(root: Path, start: str) -> dict[str, ast.Module]:
     """The modules of a package that one of them can depend on, itself included, as they were parsed."""
     files = {module_name(root, file): file for file in root.rglob("*.py")}
+    del files[start.rpartition(".")[0]]  # lists what else is beside the cells
     found: dict[str, ast.Module] = {}
     ahead = [start]
     while ahead:

@@ -37,19 +37,22 @@ def ranking(results: Results, title: str, settings: Sequence[str]) -> Ranking:
     compared = results.reference in methods
     several = len(results.tables) > 1
     columns = ["method", *(["mean regret"] if several else []), *results.tables, "unseen clients", "rank"]
+    columns += ["seeds"]
     columns += [f"more than {results.reference}", "ratio"] if compared else []
     rows, data = [], []
     for method in methods:
         each = {table: results.regret(method, settings, [table]) for table in results.tables}
         unseen = results.regret(method, settings, what="elsewhere")
         row = [method, *([_estimate(means[method])] if several else []), *map(_estimate, each.values())]
-        row += [f"{unseen.mean:.2f}", f"{ranks[method]:.2f}"]
+        seeds = results.seeds(method, settings)
+        row += [f"{unseen.mean:.2f}", f"{ranks[method]:.2f}", ", ".join(map(str, _one_if_same(seeds)))]
         facts: dict[str, Any] = {
             "method": method,
             "regret": means[method].to_dict(),
             "tables": {table: one.to_dict() for table, one in each.items()},
             "unseen_clients": unseen.to_dict(),
             "rank": ranks[method],
+            "seeds": dict(zip(results.tables, seeds, strict=True)),
         }
         if compared:
             more, told = _against(results, method, settings, len(methods) - 1)
@@ -82,26 +85,23 @@ GOAL, GOAL_BOUND = 0.6, 0.8
 EXACT_GOAL, EXACT_BEHIND = 1.1, 0.3
 
 
-def against_best(
-    results: Results, kinds: Mapping[str, str], tables: Sequence[str] | None = None, what: str = ""
-) -> Ranking:
+def against_best(results: Results, kinds: Mapping[str, str], where: str = "") -> Ranking:
     """The reference beside the best method of others under each setting, the best being chosen in hindsight.
 
     `kinds` are those of the entries. First among methods as they are known, then with remedies, then with
-    what was learned on other data too. On some `tables` only if they are named.
+    what was learned on other data too. `where` is what the title says of the tables.
     """
-    tables = results.tables if tables is None else tables
     rows, data = [], []
     for setting, (words, among) in product(results.settings, _RIVALS.items()):
         rivals = [name for name in results.methods if kinds[name] in among and name != results.reference]
         rivals = [name for name in rivals if "robust" not in name and results.played(name, [setting])]
         if not rivals or not results.played(results.reference, [setting]):
             continue
-        found = {name: results.log_ratio(name, [setting], tables) for name in rivals}
+        found = {name: results.log_ratio(name, [setting]) for name in rivals}
         best = max(rivals, key=lambda name: found[name].mean)
         ratio, bound = math.exp(found[best].mean), math.exp(found[best].interval(level=0.9)[1])
-        each = {table: math.exp(results.log_ratio(best, [setting], [table]).mean) for table in tables}
-        ahead = results.difference(best, [setting], tables).mean
+        each = {table: math.exp(results.log_ratio(best, [setting], [table]).mean) for table in results.tables}
+        ahead = results.difference(best, [setting]).mean
         met = ratio <= GOAL and bound < GOAL_BOUND
         if setting == Setting().name:
             met = ratio <= EXACT_GOAL or ahead >= -EXACT_BEHIND
@@ -130,9 +130,22 @@ def against_best(
             }
         )
     columns = ["setting", "rivals", "the best of them", "ratio", "below, with 95%", "goal", "points ahead"]
-    columns += tables
-    title = f"Regret of {results.reference} over that of the best other method{what}"
+    columns += results.tables
+    title = f"Regret of {results.reference} over that of the best other method{where}"
     return Ranking(title, columns, rows, data)
+
+
+def taken_away(results: Results, kinds: Mapping[str, str], where: str = "") -> Ranking:
+    """Under each setting how much more regret there is with a part of `robust` taken away."""
+    rows, data = [], []
+    for method in results.methods:
+        if kinds[method] != "ablation" or not results.played(method, results.settings):
+            continue
+        found = {one: results.difference(method, [one]) for one in results.settings}
+        rows.append([method, *(f"{one.mean:+.2f} ± {one.standard_error:.2f}" for one in found.values())])
+        data.append({"method": method, **{setting: one.to_dict() for setting, one in found.items()}})
+    title = f"More regret than {results.reference}, with a part of robust taken away{where}"
+    return Ranking(title, ["method", *results.settings], rows, data)
 
 
 _RIVALS = {
@@ -162,6 +175,10 @@ def _mean(results: Results, method: str, settings: Sequence[str], what: str) -> 
         for value in results.values(table, setting, method, what).values()
     ]
     return sum(found) / len(found) if found else None
+
+
+def _one_if_same(counts: list[int]) -> list[int]:
+    return counts[:1] if len(set(counts)) == 1 else counts
 
 
 def _estimate(one: Estimate) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fedhpo.research.bench.leaderboard import (
     against_best,
     costs,
     ranking,
+    taken_away,
 )
 from fedhpo.research.bench.results import Results
 from fedhpo.research.bench.settings import TRAININGS
@@ -38,22 +40,28 @@ _DRAWN = 7
 
 def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dict[str, str]:
     """Write page, figures and data beside each other; `output` is the path of the page in Markdown."""
-    path = Path(output)
-    overall, each = _rankings(results)
-    best = _bests(facts, results)
-    spent = costs(results, results.settings)
+    path, kinds = Path(output), {name: one["kind"] for name, one in facts["methods"].items()}
+    groups = kept_apart(facts, results)
+    best = [against_best(one, kinds, where) for one, where in groups]
+    parts = [taken_away(one, kinds, where) for one, where in groups]
+    overall = [ranking(one, f"All settings{where}", one.settings) for one, where in groups]
+    first = groups[0][0]
+    each = [ranking(first, setting, [setting]) for setting in first.settings]
+    spent = costs(first, first.settings)
     data = {
         **facts,
         "reference": results.reference,
-        "overall": overall.data,
+        "overall": {one.title: one.data for one in overall},
         "against_best": {one.title: one.data for one in best},
+        "taken_away": {one.title: one.data for one in parts},
         "by_setting": {one.title: one.data for one in each},
         "costs": spent.data,
         "refused": [{"method": m, "reason": why, "settings": where} for m, why, where in results.refused],
     }
+    shown = [*best, *(one for one in parts if one.rows), *overall, *each, spent]
     contents = {
-        path: markdown(facts, results, [*best, overall, *each, spent]),
-        path.with_suffix(".html"): _html(facts, results, [*best, overall, *each, spent]),
+        path: markdown(facts, results, shown),
+        path.with_suffix(".html"): _html(facts, results, shown),
         path.with_suffix(".json"): json.dumps(finite(data), separators=(",", ":")) + "\n",
     }
     try:
@@ -65,29 +73,31 @@ def write(facts: Mapping[str, Any], results: Results, output: str | Path) -> dic
     return dict(zip(("page", "figures", "data"), map(str, contents), strict=True))
 
 
-def _bests(facts: Mapping[str, Any], results: Results) -> list[Ranking]:
-    """On the tables that nothing was tried on before, and on the others; on all where none are named."""
-    kinds = {name: one["kind"] for name, one in facts["methods"].items()}
+def kept_apart(facts: Mapping[str, Any], results: Results) -> list[tuple[Results, str]]:
+    """The tables that nothing was tried on before, then the others; all where none are named.
+
+    Lists of single settings are about the first of these.
+    """
     test = [table for table in results.tables if table in facts["test"]]
     others = [table for table in results.tables if table not in test]
     if not test or not others:
-        return [against_best(results, kinds)]
+        return [(results, "")]
     return [
-        against_best(results, kinds, test, ", on test tables"),
-        against_best(results, kinds, others, ", on tables it was developed on"),
+        (replace(results, tables=test), ", on test tables"),
+        (replace(results, tables=others), ", on tables it was developed on"),
     ]
-
-
-def _rankings(results: Results) -> tuple[Ranking, list[Ranking]]:
-    overall = ranking(results, "All settings", results.settings)
-    return overall, [ranking(results, setting, [setting]) for setting in results.settings]
 
 
 def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
     """What the figures are, in sentences."""
+    test = ", ".join(table for table in results.tables if table in facts["test"])
     return [
-        f"Tables {', '.join(results.tables)}; {facts['seeds']} seeds; every method gets {TRAININGS} full "
-        f"trainings. Suite {facts['suite']}, code {facts['code']}.",
+        f"Tables {', '.join(results.tables)}{f' (test tables: {test})' if test else ''}; every method gets "
+        f"{TRAININGS} full trainings. Suite {facts['suite']}, code {facts['code']}.",
+        f"There are up to {facts['seeds']} seeds; how many a method has is in the column seeds, table by "
+        "table where they differ. Two methods are compared by the seeds that both have, ranks are over the "
+        "seeds that all methods of a list have.",
+        *([facts["note"]] if facts["note"] else []),
         "Regret is the true error of the recommended config, over all validation clients of the sample, "
         "minus that of the best config after full training, in points; unseen clients are those that the "
         "sample leaves out. Every two seeds play on a sample of their own, three quarters of the table's "
@@ -99,7 +109,8 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         "The best other method is chosen in hindsight, which favours it; the bound is one-sided. The goal is "
         f"a ratio of at most {GOAL:g} with a bound below {GOAL_BOUND:g}; where scores are exact, at most "
         f"{EXACT_GOAL:g}, or {EXACT_BEHIND:g} points behind.",
-        "A message is one client that trains in one round, or scores one trial.",
+        "A message is one client that trains in one round, or scores one trial. Lists of single settings and "
+        "of costs are about the test tables, where there are any.",
     ]
 
 

@@ -60,10 +60,13 @@ class Results:
         """A number of each cell by its seed."""
         return {seed: float(row[what]) for seed, row in self._cells.get((table, setting, method), {}).items()}
 
-    def played(self, method: str, settings: Sequence[str] | None = None) -> bool:
-        """Whether the method has cells everywhere."""
-        wanted = self.settings if settings is None else settings
-        return all((table, setting, method) in self._cells for table in self.tables for setting in wanted)
+    def seeds(self, method: str, settings: Sequence[str]) -> list[int]:
+        """On each table the number of seeds that it has a result of under all of these settings."""
+        return [len(self._mean(table, settings, method, "regret")) for table in self.tables]
+
+    def played(self, method: str, settings: Sequence[str]) -> bool:
+        """Whether the method has cells under all of these settings on every table."""
+        return all((table, setting, method) in self._cells for table in self.tables for setting in settings)
 
     def regret(
         self, method: str, settings: Sequence[str], tables: Sequence[str] | None = None, what: str = "regret"
@@ -105,20 +108,16 @@ class Results:
         return dict(zip(methods, means.tolist(), strict=True))
 
     def ratio(self, method: str, settings: Sequence[str]) -> float:
-        """The geometric mean over tables of its regret over the reference's, 0.01 points added to both."""
-        logs = [
-            math.log(self.regret(method, settings, [table]).mean + 0.01)
-            - math.log(self.regret(self.reference, settings, [table]).mean + 0.01)
-            for table in self.tables
-        ]
-        return math.exp(float(np.mean(logs)))
+        """The geometric mean over tables of its regret over the reference's; see `log_ratio`."""
+        return math.exp(-self.log_ratio(method, settings).mean)
 
     def log_ratio(
         self, method: str, settings: Sequence[str], tables: Sequence[str] | None = None
     ) -> Estimate:
         """The mean over tables of log(the reference's regret / the method's), 0.01 points added to both.
 
-        Its error is that of the first order: each seed's regret is taken in units of the method's mean.
+        It is about the seeds that both have. Its error is that of the first order: each seed's regret is
+        taken in units of the method's mean.
         """
         found = []
         for table in tables or self.tables:

@@ -35,6 +35,8 @@ def bench(
     directory: str | Path | None = None,
     cells: str | Path | None = None,
     workers: int | None = None,
+    known: bool = False,
+    note: str = "",
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[dict[str, Any], Results]:
     """Play all cells that neither `directory` nor `cells` holds yet; what was run, and the results.
@@ -44,42 +46,54 @@ def bench(
     nothing is learned from them. Killed and called again, it goes on, and comes to the same results.
 
     `cells` is a file of cells that were published; it is written anew with all of them. Cells that other code
-    has played make the page again where none is missing.
+    has played make the page again where none is missing. With `known` nothing is played: the results are
+    those of the cells that are there, and methods may have different numbers of seeds. `note` is a sentence
+    for the page.
     """
     chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
-    paths = list(dict.fromkeys(tables or shipped_tables()))
     for name in names:
         entry_named(name)
     if reference not in names:
         if reference != "auto":
             raise unknown_name("reference", reference, names)
         reference = names[0]
-    titles = {load(path).name: path for path in paths}
-    if len(titles) < len(paths):
-        given = ", ".join(load(path).name for path in paths)
-        raise InputError(f"table: each must have another name, not {given}")
-    if unknown := sorted({*test} - {*titles}):
-        raise InputError(f"test: {', '.join(unknown)} is none of the tables {', '.join(titles)}")
+    titles = _titles(tables, test)
     most = chosen.seeds if seeds is None else seeds
     wanted = _cells(chosen, names, titles, test, most)
-    held = _Held(titles, test, directory, cells, wanted)
+    held = _Held(titles, test, directory, cells, [] if known else wanted)
+    if known:
+        wanted = [cell for cell in wanted if _key_of(cell) in held.known]
+        names = [name for name in names if any(cell.method == name for cell in wanted)]
     rows = _all_rows(held, wanted, workers, say)
+    if not rows:
+        raise InputError("known: no cell of these tables, methods and seeds has been played yet")
     if cells is not None:
         save_cells(cells, held.published)
     facts = {
         "suite": suite,
         "code": " and ".join(sorted({held.published[title][0]["code"] for title in titles})),
         "tables": {title: table_digest(path) for title, path in titles.items()},
-        "seeds": most,
+        "seeds": max(row["seed"] for row in rows) + 1,
         "test": list(test),
+        "note": note,
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
-        "methods": {
-            name: {"kind": entry_named(name).kind, "about": entry_named(name).about} for name in names
-        },
+        "methods": {one.name: {"kind": one.kind, "about": one.about} for one in map(entry_named, names)},
     }
     knives = {title: knife_of(load(path), most) for title, path in titles.items()}
     settings = [one.name for one in chosen.settings]
     return facts, Results(list(titles), settings, names, reference, rows, knives)
+
+
+def _titles(tables: Sequence[str], test: Sequence[str]) -> dict[str, str]:
+    """The files of the tables, or their names if they come with fedhpo, by the names that they have."""
+    paths = list(dict.fromkeys(tables or shipped_tables()))
+    titles = {load(path).name: path for path in paths}
+    if len(titles) < len(paths):
+        given = ", ".join(load(path).name for path in paths)
+        raise InputError(f"table: each must have another name, not {given}")
+    if unknown := sorted({*test} - {*titles}):
+        raise InputError(f"test: {', '.join(unknown)} is none of the tables {', '.join(titles)}")
+    return titles
 
 
 def _cells(

@@ -64,7 +64,8 @@ class ClientsAsInstances(Raced):
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Train, then ask client after client."""
         trials = _trained(search, sampler, policy)
-        left, together = _left(search, trials), 1
+        # Private scores are planned with all trials to the end, so smaller rungs may not take the rest.
+        left, together = _left(search, trials) // len(trials) * len(trials), 1
         rung = [trial for trial in trials if not trial.failed]
         while 1 < len(rung) <= left:
             search.evaluate(rung)
