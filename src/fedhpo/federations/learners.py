@@ -324,7 +324,7 @@ class LearnerFederation(Federation):
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
                 rounds=0 if failure else 1,
                 client_rounds=count,
-                # In trips all that is sent is counted by itself; it is evaluated with the model once more.
+                # In trips, what is sent at every visit is in `moved`.
                 bytes_down=0 if failure or self._training in JOINED else _bytes(model) * count,
                 samples=int(sizes.sum()),
             )
