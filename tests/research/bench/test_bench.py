@@ -218,7 +218,8 @@ def test_the_page_keeps_test_tables_apart() -> None:
     assert [one.data[0]["ratio"] for one in (test, other)] == pytest.approx([1.01 / 4.01, 2.01 / 1.01])
     assert [one.data[0]["met"] for one in (test, other)] == [True, False]
     assert "goal" in test.columns
-    assert (test.columns[-1], other.columns[-1]) == ("u", "v")
+    assert (test.columns[-2:], other.columns[-2:]) == (["u", "seeds"], ["v", "seeds"])
+    assert test.rows[0][-1] == "4"
     assert test.title.endswith("on test tables")
 
 

@@ -27,8 +27,8 @@ PAPER = Paper(
     "random search, TPE, Hyperband and BOHB on the recorded scores under each kind of noise, and makes "
     "eight observations, the best known of which is that with much noise random search on public proxy "
     "data beats them all.",
-    "Here the same was done on the tables of recorded curves that come with fedhpo, which are listed below: "
-    "smaller models, fewer clients, and 81 rounds in place of 405. Nothing is trained.",
+    "Here the same was done on tables of recorded curves that come with fedhpo, listed below: smaller "
+    "models, fewer clients, and 81 rounds in place of 405. Nothing is trained.",
 )
 _CODE = (
     "The code beside the paper takes the config with the lowest noisy score at any rung, even the first, "

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedhpo.research.bench.estimates import Estimate
 from fedhpo.research.bench.results import Results
+from fedhpo.research.bench.sample import SEEDS
 from fedhpo.research.bench.settings import Setting
 
 
@@ -115,6 +116,7 @@ def against_best(results: Results, kinds: Mapping[str, str], where: str = "") ->
                 "met" if met else "missed",
                 f"{ahead:+.2f}",
                 *(f"{r:.2f}" for r in each.values()),
+                str(SEEDS * found[best].parts),
             ]
         )
         data.append(
@@ -127,10 +129,11 @@ def against_best(results: Results, kinds: Mapping[str, str], where: str = "") ->
                 "met": met,
                 "ahead": ahead,
                 "tables": each,
+                "seeds": SEEDS * found[best].parts,
             }
         )
     columns = ["setting", "rivals", "the best of them", "ratio", "below, with 95%", "goal", "points ahead"]
-    columns += results.tables
+    columns += [*results.tables, "seeds"]
     title = f"Regret of {results.reference} over that of the best other method{where}"
     return Ranking(title, columns, rows, data)
 

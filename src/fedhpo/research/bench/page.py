@@ -96,7 +96,8 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         f"{TRAININGS} full trainings. Suite {facts['suite']}, code {facts['code']}.",
         f"There are up to {facts['seeds']} seeds; how many a method has is in the column seeds, table by "
         "table where they differ. Two methods are compared by the seeds that both have, ranks are over the "
-        "seeds that all methods of a list have.",
+        "seeds that all methods of a list have; mean regrets are over all seeds of a method, so that those "
+        "of methods with different seeds are of different samples.",
         *([facts["note"]] if facts["note"] else []),
         "Regret is the true error of the recommended config, over all validation clients of the sample, "
         "minus that of the best config after full training, in points; unseen clients are those that the "
@@ -106,9 +107,9 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         f"Differences are to {results.reference}, seed by seed; their intervals hold all together with 95% "
         "confidence, and * marks those without 0. The ratio is the geometric mean over tables of the regret "
         f"divided by that of {results.reference}, 0.01 points added to both.",
-        "The best other method is chosen in hindsight, which favours it; the bound is one-sided. The goal is "
-        f"a ratio of at most {GOAL:g} with a bound below {GOAL_BOUND:g}; where scores are exact, at most "
-        f"{EXACT_GOAL:g}, or {EXACT_BEHIND:g} points behind.",
+        "The best other method is chosen in hindsight, which favours it, the more the fewer seeds it has; "
+        f"the bound is one-sided. The goal is a ratio of at most {GOAL:g} with a bound below {GOAL_BOUND:g}; "
+        f"where scores are exact, at most {EXACT_GOAL:g}, or {EXACT_BEHIND:g} points behind.",
         "A message is one client that trains in one round, or scores one trial. Lists of single settings and "
         "of costs are about the test tables, where there are any.",
     ]
