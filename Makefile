@@ -19,10 +19,10 @@ test: lint
 	$(MAKE) --no-print-directory -j2 types tests
 
 tests: $(VENV)/.installed
-	# One more than there are cores, for the same reason. One thread each.
+	# Two more than there are cores, for the same reason. One thread each.
 	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
 	trap 'rm -rf "$$files"' EXIT; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$(($$(env -u OMP_NUM_THREADS nproc) + 1)) --basetemp="$$files/t"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$(($$(env -u OMP_NUM_THREADS nproc) + 2)) --basetemp="$$files/t"
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed

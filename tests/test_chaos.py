@@ -29,12 +29,12 @@ def test_the_examples_of_its_parts_hold(module):
 
 def test_killed_and_damaged_runs_end_in_the_same_result_or_are_refused():
     command = [sys.executable, str(BENCHMARKS / "chaos.py"), "--json", "--seed", "1", "--jobs", "2"]
-    options = ["--kills", "6", "--flips", "6", "--methods", "sha,fedex", "--real", "0", "--workers", "0"]
+    options = ["--kills", "4", "--flips", "4", "--methods", "sha,fedex", "--real", "0", "--workers", "0"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout, done.stderr
     facts = json.loads(done.stdout.splitlines()[-1])
-    assert facts["kills"] >= 6
-    assert facts["flips"]["tried"] >= 6
+    assert facts["kills"] >= 4
+    assert facts["flips"]["tried"] >= 4
     assert facts["broken"] == {}, done.stderr
     assert done.returncode == 0
 

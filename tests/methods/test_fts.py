@@ -92,17 +92,13 @@ def test_what_a_client_sends_is_checked(sent):
     assert method._weights(Answer(0, Status.OK, {"weights": [1] * 20})) == (1.0,) * 20
 
 
-def test_a_whole_run_is_the_same_with_any_number_of_workers():
+def test_a_whole_run_asks_all_clients():
     data = fh.load("digits", clients=4, seed=0)
     space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True)}, server={"lr": fh.Float(0.3, 1.5)})
-    found = []
-    for workers in (0, 2):
-        with fh.simulate("linear", data, workers=workers) as federation:
-            method = fh.FTS(configs=4, local_rounds=1, features=30)
-            result = fh.tune(federation, space, method, rounds=2, total=8, cohort=3)
-        found.append([result.facts[name] for name in ("trials", "best", "cost", "fts")])
-    assert found[0] == found[1]
-    assert found[0][3] == {"answered": 4, "asked": 4}
+    with fh.simulate("linear", data, workers=0) as federation:
+        method = fh.FTS(configs=4, local_rounds=1, features=30)
+        result = fh.tune(federation, space, method, rounds=2, total=8, cohort=3)
+    assert result.facts["fts"] == {"answered": 4, "asked": 4}
     assert len(result.trials) == 4
 
 

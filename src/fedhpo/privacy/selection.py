@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from fedhpo.privacy.noise import Noise
 from fedhpo.protocol.federation import Floats
@@ -119,7 +119,7 @@ def truncated_negative_binomial(eta: float, mean: float, rng: np.random.Generato
 
 def _logarithmic(mean: float) -> float:
     """The gamma with which a logarithmic number has this mean, (1/gamma - 1) / log(1/gamma)."""
-    found = brentq(lambda log: np.expm1(log) - mean * log, 1e-9, 700.0)
+    found = scipy.optimize.brentq(lambda log: np.expm1(log) - mean * log, 1e-9, 700.0)
     return float(np.exp(-found))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri
+import scipy
 
 from fedhpo.space import Choice
 from fedhpo.surrogates.cube import Bools, Cube, Floats, cells
@@ -42,7 +42,7 @@ class KDE:
                 far = (points[:, [i]] - self._points[:, i]) / width
                 found = -0.5 * far * far - math.log(width * math.sqrt(2 * math.pi))
             logs += np.where(both, found, 0.0)
-        density: Floats = logsumexp(logs, axis=1) - math.log(len(self._points))
+        density: Floats = scipy.special.logsumexp(logs, axis=1) - math.log(len(self._points))
         return density
 
     def draw(self, count: int, factor: float, rng: np.random.Generator) -> Floats:
@@ -57,8 +57,11 @@ class KDE:
                 stays = rng.random(count) >= min(width, 1.0)
                 near = np.where(stays, centres[:, i], luck[:, i])
             else:
-                low, high = ndtr(-centres[:, i] / width), ndtr((1 - centres[:, i]) / width)
-                near = centres[:, i] + width * ndtri(low + luck[:, i] * (high - low))
+                low, high = (
+                    scipy.special.ndtr(-centres[:, i] / width),
+                    scipy.special.ndtr((1 - centres[:, i]) / width),
+                )
+                near = centres[:, i] + width * scipy.special.ndtri(low + luck[:, i] * (high - low))
             drawn[:, i] = np.where(active[:, i], np.clip(near, 0.0, 1.0), luck[:, i])
         return self._cube.snap(drawn)
 

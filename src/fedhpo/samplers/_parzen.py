@@ -7,7 +7,7 @@ hyperparameter that is not active there.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from fedhpo.space import Choice, Float, Hyperparameter
 from fedhpo.surrogates.cube import Bools, Cube, Floats, cells, edges
@@ -95,8 +95,8 @@ class _Ordered:
         self.count = len(centres)
         self._widths = np.ones(self.count)
         self._widths[active] = bandwidths(centres[active])
-        self._low = ndtr(-centres / self._widths)
-        self._mass = ndtr((1 - centres) / self._widths) - self._low
+        self._low = scipy.special.ndtr(-centres / self._widths)
+        self._mass = scipy.special.ndtr((1 - centres) / self._widths) - self._low
 
     def at(self, units: Floats) -> Floats:
         if isinstance(self._axis, Float):
@@ -104,7 +104,9 @@ class _Ordered:
             found = np.exp(-0.5 * far * far) / (self._widths * _ROOT_TWO_PI)
         else:
             low, high = edges(self._axis, units)
-            inside = [ndtr((edge[:, None] - self._centres) / self._widths) for edge in (low, high)]
+            inside = [
+                scipy.special.ndtr((edge[:, None] - self._centres) / self._widths) for edge in (low, high)
+            ]
             found = (inside[1] - inside[0]) / (high - low)[:, None]
         relative: Floats = np.where(self._active, found / self._mass, 1.0)
         return relative
@@ -114,7 +116,7 @@ class _Ordered:
         at = np.minimum(chosen, max(self.count - 1, 0))
         if not self.count:
             return luck
-        spread = ndtri(self._low[at] + luck * self._mass[at])
+        spread = scipy.special.ndtri(self._low[at] + luck * self._mass[at])
         return np.where(prior, luck, np.clip(self._centres[at] + self._widths[at] * spread, 0.0, 1.0))
 
 

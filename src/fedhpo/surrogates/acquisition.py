@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.special import erfcx, ndtr, ndtri
+import scipy
 
 from fedhpo.surrogates.cube import Floats, sobol
 from fedhpo.surrogates.process import Process
@@ -25,7 +24,7 @@ def improvement(mean: Floats, deviation: Floats, best: Floats | float) -> Floats
     array([0.3989])
     """
     z = (best - mean) / deviation
-    found: Floats = deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / _ROOT_TWO_PI)
+    found: Floats = deviation * (z * scipy.special.ndtr(z) + np.exp(-0.5 * z * z) / _ROOT_TWO_PI)
     return np.maximum(found, 0.0)
 
 
@@ -36,9 +35,9 @@ def log_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
     """
     z = (best - mean) / deviation
     near = np.maximum(z, -1.0)
-    bulk = np.log(near * ndtr(near) + np.exp(-0.5 * near * near) / _ROOT_TWO_PI)
+    bulk = np.log(near * scipy.special.ndtr(near) + np.exp(-0.5 * near * near) / _ROOT_TWO_PI)
     far = np.clip(-z, 1.0, 1e3)
-    ratio = np.log1p(-far * np.sqrt(np.pi / 2) * erfcx(far / np.sqrt(2)))
+    ratio = np.log1p(-far * np.sqrt(np.pi / 2) * scipy.special.erfcx(far / np.sqrt(2)))
     tail = -0.5 * z * z - np.log(_ROOT_TWO_PI) + ratio
     found: Floats = np.where(z > -1, bulk, tail) + np.log(deviation)
     return found
@@ -86,17 +85,17 @@ def noisy_expected_improvement(process: Process, pending: Floats, rng: np.random
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     uniform = sobol(count, _DRAWS, rng)
-    draws = mean + ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)) @ root.T
+    draws = mean + scipy.special.ndtri(np.clip(uniform, 1e-9, 1 - 1e-9)) @ root.T
 
     prior = process.kernel.between(points, points, process.owners)
     prior[np.diag_indices(count)] += 1e-6 * process.kernel.signal
     factor = np.linalg.cholesky(prior)
-    weights = cho_solve((factor, True), draws.T)
+    weights = scipy.linalg.cho_solve((factor, True), draws.T)
     best = draws.min(axis=1)
 
     def acquisition(features: Floats) -> Floats:
         across = process.kernel.between(features, points, process.owners)
-        half = solve_triangular(factor, across.T, lower=True)
+        half = scipy.linalg.solve_triangular(factor, across.T, lower=True)
         variance = process.kernel.signal - (half * half).sum(axis=0)
         deviation = np.sqrt(np.maximum(variance, 1e-12))
         averaged: Floats = improvement(across @ weights, deviation[:, None], best).mean(axis=1)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedhpo.surrogates.cube import Floats
@@ -73,7 +72,7 @@ class Process:
         """Mean and covariance of the noiseless values at other points."""
         factor, weights = self._solved()
         across = self.kernel.between(features, self.features, self.owners)
-        half = solve_triangular(factor, across.T, lower=True)
+        half = scipy.linalg.solve_triangular(factor, across.T, lower=True)
         prior = self.kernel.between(features, features, self.owners)
         return across @ weights, prior - half.T @ half
 
@@ -81,15 +80,15 @@ class Process:
         """Mean and standard deviation at each of many points."""
         factor, weights = self._solved()
         across = self.kernel.between(features, self.features, self.owners)
-        half = solve_triangular(factor, across.T, lower=True)
+        half = scipy.linalg.solve_triangular(factor, across.T, lower=True)
         variance = self.kernel.signal - (half * half).sum(axis=0)
         return across @ weights, np.sqrt(np.maximum(variance, 1e-12))
 
     def _solved(self) -> tuple[Floats, Floats]:
         covariance = self.kernel.between(self.features, self.features, self.owners)
         covariance[np.diag_indices_from(covariance)] += self.noise + self.kernel.noise + _JITTER
-        factor = cholesky(covariance, lower=True)
-        return factor, cho_solve((factor, True), self.values)
+        factor = scipy.linalg.cholesky(covariance, lower=True)
+        return factor, scipy.linalg.cho_solve((factor, True), self.values)
 
 
 def fit(
@@ -119,7 +118,9 @@ def fit(
         return value + 0.5 * float(off @ off), slope + off / spread
 
     begins = [mean, *(mean + spread * rng.uniform(-1, 1, len(mean)) for _ in range(starts - 1))]
-    found = [minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds) for begin in begins]
+    found = [
+        scipy.optimize.minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds) for begin in begins
+    ]
     best = np.exp(min(found, key=lambda end: float(end.fun)).x)
     return Kernel(best[:-2], float(best[-2]), float(best[-1]))
 
@@ -136,10 +137,10 @@ def _negative_likelihood(
     clean = signal * (1 + _ROOT_FIVE * r + 5 / 3 * r * r) * fall
     covariance = clean.copy()
     covariance[np.diag_indices(count)] += noise + fitted + _JITTER
-    factor = cho_factor(covariance, lower=True, check_finite=False)
-    weights = cho_solve(factor, values, check_finite=False)
+    factor = scipy.linalg.cho_factor(covariance, lower=True, check_finite=False)
+    weights = scipy.linalg.cho_solve(factor, values, check_finite=False)
     value = 0.5 * values @ weights + np.log(np.diag(factor[0])).sum() + 0.5 * count * math.log(2 * math.pi)
-    outer = cho_solve(factor, np.eye(count), check_finite=False) - np.outer(weights, weights)
+    outer = scipy.linalg.cho_solve(factor, np.eye(count), check_finite=False) - np.outer(weights, weights)
     # The kernel by the log of a length scale: 5/3 signal (1 + sqrt(5) r) exp(-sqrt(5) r) square / scale^2.
     common = outer * (5 / 3 * signal * (1 + _ROOT_FIVE * r) * fall)
     slope = np.empty(len(logs))
