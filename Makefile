@@ -14,9 +14,9 @@ demo: $(VENV)/.installed
 # Files of tests stay in memory where there is enough: most runs are durable, and waited for the disk.
 ROOM := $(shell df --output=avail /dev/shm 2>/dev/null | tail -1)
 
-# Types are checked beside the tests, some of which wait for processes to start.
-test: lint
-	$(MAKE) --no-print-directory -j2 types tests
+# Lint and types are checked beside the tests, some of which wait for processes to start.
+test: $(VENV)/.installed
+	$(MAKE) --no-print-directory -j3 lint types tests
 
 tests: $(VENV)/.installed
 	# Two more than there are cores, for the same reason. One thread each.
