@@ -22,14 +22,16 @@ tests: $(VENV)/.installed
 	# Two more than there are cores, for the same reason. One thread each.
 	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
 	trap 'rm -rf "$$files"' EXIT; \
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$(($$(env -u OMP_NUM_THREADS nproc) + 2)) --basetemp="$$files/t"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$(($$(env -u OMP_NUM_THREADS nproc) + 2)) --basetemp="$$files/t" \
+		--ignore tests/nvflare
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed
 	$(BIN)/python tests/flower_deployment.py
 
-# NVFlare's simulator and a deployment with mutual TLS on this machine: some minutes.
+# The tests of NVFlare's runtime, its simulator and a deployment with mutual TLS on this machine: some minutes.
 test-nvflare: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/nvflare
 	$(BIN)/python tests/nvflare_deployment.py
 
 # Each tracker's own package with a local store, in an environment of its own: their pins conflict with ours.
