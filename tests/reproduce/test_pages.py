@@ -28,6 +28,8 @@ OTHER = Verdict("It wins", "18/0/2", "17/0/3", HOLDS)
         (" -15.67 ± 0.67", [Estimate("", -15.67, 0.67)]),
         ("7 of 7: pc3 +1.83; pollen +1.37", [Estimate("pc3", 1.83), Estimate("pollen", 1.37)]),
         ("+4.7 ± 1.7 points", [Estimate("", 4.7, 1.7)]),
+        ("+0.74 [-0.28, +1.19] (24)", [Estimate("", 0.74, interval=(-0.28, 1.19))]),
+        ("-0.4 [-0.9, -0.2] (9) of 12 worlds", [Estimate("", -0.4, interval=(-0.9, -0.2))]),
     ],
 )
 def test_words_that_are_differences_are_read_and_others_are_not(words, found):
@@ -41,6 +43,21 @@ def test_the_plot_has_zero_every_dot_and_the_papers_figure_in_their_order():
     [paper] = [float(x) for x in re.findall(r'<path d="M([\d.]+),[\d.]+ l5,5', drawn)]
     low, high, near, mid = dots
     assert low < zero < near < mid < high < paper
+
+
+def test_a_claim_that_is_made_of_each_set_alone_is_drawn_over_all_sets(tmp_path):
+    claims = [Verdict(f"{name}: It is above", "+4", "+0.7 [-0.3, +1.1] (24)", HOLDS) for name in "ab"]
+    publish(
+        "paper",
+        {"scale": "default"},
+        page(),
+        tmp_path,
+        None,
+        [*claims, Verdict("c: Alone", "", "+1.0 ± 0.1", HOLDS)],
+    )
+    drawn = (tmp_path / "paper.svg").read_text()
+    assert drawn.count("<circle") == 2
+    assert "a +0.7 [-0.3, +1.1] (paper +4); b +0.7 [-0.3, +1.1] (paper +4)" in drawn
 
 
 def page() -> str:

@@ -19,20 +19,23 @@ _LONGEST = 26
 
 @dataclass(frozen=True)
 class Estimate:
-    """A difference in one case: its value, its standard error if it is known, and the paper's figure."""
+    """A difference in one case: its value, its standard error or interval, if known, the paper's figure."""
 
     name: str
     value: float
     error: float | None = None
     paper: float | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Two standard errors below and above.
+        """The interval, or two standard errors below and above.
 
-        >>> Estimate("a", 1.0, 0.25).ends
-        (0.5, 1.5)
+        >>> Estimate("a", 1.0, 0.25).ends, Estimate("a", 1.0, interval=(0.25, 2.0)).ends
+        ((0.5, 1.5), (0.25, 2.0))
         """
+        if self.interval is not None:
+            return self.interval
         reach = 2 * (self.error or 0.0)
         return self.value - reach, self.value + reach
 
@@ -43,7 +46,7 @@ class Estimate:
         >>> Estimate("a", 1.0, 0.25).side, Estimate("a", -1.0, 0.6).side
         (1, 0)
         """
-        if self.error is None:
+        if self.error is None and self.interval is None:
             return 0
         low, high = self.ends
         return 1 if low > 0 else -1 if high < 0 else 0
@@ -155,5 +158,7 @@ def _short(name: str) -> str:
 
 def _said(one: Estimate) -> str:
     error = "" if one.error is None or math.isnan(one.error) else f" ± {one.error:g}"
+    if one.interval is not None:
+        error = f" [{one.interval[0]:+g}, {one.interval[1]:+g}]"
     paper = "" if one.paper is None else f" (paper {one.paper:+g})"
     return f"{one.name} {one.value:+g}{error}{paper}".strip()

@@ -1,13 +1,16 @@
-"""The figures of a verdict, read from its words: `cifar10 +4.8 ± 1.1; mnist +6.0 ± 3.1`."""
+"""The figures of a verdict, read from its words: `mnist +6.0 ± 3.1; imdb -0.5`, `+0.7 [+0.3, +1.2] (24)`."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fedhpo.pages.forest import Estimate
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
-_CASE = re.compile(rf"^(?:([^±=]*?[^\s:±=]):? )?({_NUMBER})(?: ± (\d+(?:\.\d+)?))?(?: points)?$")
+_ERROR = r" ± (\d+(?:\.\d+)?)"
+_INTERVAL = rf" \[({_NUMBER}), ({_NUMBER})\] \(\d+\)(?: of \d+ worlds)?"
+_CASE = re.compile(rf"^(?:([^±=]*?[^\s:±=]):? )?({_NUMBER})(?:{_ERROR}|{_INTERVAL})?(?: points)?$")
 _COUNT = re.compile(r"^\d+ of \d+: ")
 
 
@@ -23,26 +26,33 @@ def estimates(here: str, paper: str = "") -> list[Estimate]:
     >>> estimates("sgm 17/0/3; aplm 18/0/2")
     []
     """
-    found = _cases(_COUNT.sub("", here))
-    if found is None or not any(error is not None or "+" in here or len(found) > 1 for _, _, error in found):
+    found = _cases(_COUNT.sub("", here)) or []
+    if len(found) < 2 and not any(one.error is not None or one.interval or "+" in here for one in found):
         return []
     told = _cases(paper) or []
-    named = {name: value for name, value, _ in told if name}
-    places = [value for name, value, _ in told if not name] if len(told) == len(found) else []
+    named = {one.name: one.value for one in told if one.name}
+    places = [one.value for one in told if not one.name] if len(told) == len(found) else []
     return [
-        Estimate(name, value, error, named.get(name, places[place] if place < len(places) else None))
-        for place, (name, value, error) in enumerate(found)
+        replace(one, paper=named.get(one.name, places[place] if place < len(places) else None))
+        for place, one in enumerate(found)
     ]
 
 
-def _cases(words: str) -> list[tuple[str, float, float | None]] | None:
+def _cases(words: str) -> list[Estimate] | None:
     found = []
     for piece in words.split(";"):
         match = _CASE.match(piece.strip())
         if match is None:
             return None
-        name, value, error = match.groups()
-        found.append(((name or "").rstrip(":"), float(value), None if error is None else float(error)))
+        name, value, error, low, high = match.groups()
+        found.append(
+            Estimate(
+                (name or "").rstrip(":"),
+                float(value),
+                None if error is None else float(error),
+                interval=None if low is None else (float(low), float(high)),
+            )
+        )
     return found
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedhpo.pages import svg as _svg
-from fedhpo.pages.forest import forest, picture
+from fedhpo.pages.forest import Estimate, forest, picture
 from fedhpo.pages.html import Section, text
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.page import frame
@@ -35,7 +36,8 @@ svg.forest { max-width: 560px; }
 summary { cursor: pointer; color: var(--muted); }
 """
 _KEY = (
-    "A dot is the difference measured, its line two standard errors to either side; blue is above zero, "
+    "A dot is the difference measured, its line two standard errors to either side, or its interval of 95% "
+    "where the verdict has one; blue is above zero, "
     "orange below, grey open. A diamond is the paper's figure, where it gives one. An arrow: the line "
     "goes on."
 )
@@ -67,9 +69,8 @@ def publish(
     contents = {"data": (".json", data)}
     if figures is not None:
         contents["figures"] = (".html", figures)
-    drawn = [verdict for verdict in verdicts if len(verdict.estimates) > 1]
-    if drawn:
-        contents["picture"] = (".svg", picture({v.claim: v.estimates for v in drawn}))
+    if drawn := _drawn(verdicts):
+        contents["picture"] = (".svg", picture(drawn))
         shown = f"![The differences of each claim, with intervals]({file}.svg)\n\n{_KEY}\n\n## "
         head, verdict_part, rest = page.partition(VERDICTS)
         page = head + verdict_part + rest.replace("## ", shown, 1)
@@ -78,6 +79,19 @@ def publish(
         (folder / f"{file}{ending}").write_text(content, encoding="utf-8")
     written = {what: str(folder / f"{file}{ending}") for what, (ending, _) in contents.items()}
     return {**found, **written, "text": page}
+
+
+def _drawn(verdicts: Sequence[Verdict]) -> dict[str, list[Estimate]]:
+    """Differences in several cases, by claim; `mnist: It wins` and `imdb: It wins` are two cases of one."""
+    plots: dict[str, list[Estimate]] = {}
+    for verdict in verdicts:
+        case, colon, claim = verdict.claim.partition(": ")
+        found = verdict.estimates
+        if colon and len(found) == 1:
+            plots.setdefault(claim, []).append(replace(found[0], name=case))
+        elif found:
+            plots[verdict.claim] = found
+    return {claim: found for claim, found in plots.items() if len(found) > 1}
 
 
 def static(
