@@ -1,10 +1,11 @@
 """How fast is local training? Our engine, on all cores, against a plain and a lean PyTorch loop on one.
 
-    python benchmarks/engine.py [--json] [--rounds 7] [--workers N] [--models mlp lstm]
+    python benchmarks/engine.py [--json] [--rounds 7] [--workers N] [--models mlp lstm] [--pfl PYTHON]
 
 Each round trains 50 clients of 160 samples with batches of 32, every one with its own learning rate,
 momentum and weight decay. The plain loop is what most scripts do: `deepcopy` of the model, `DataLoader`,
 `torch.optim.SGD`. The lean loop is the least that gives the same: one model, batches by index, a fused step.
+With `--pfl`, an interpreter that has pfl-research (`pfl-requirements.txt`), that trains the same rounds too.
 All include getting the weights in and out and averaging them. They are interleaved and compared by their
 medians. CPU time is that of the whole process tree for a round: using more cores does not make it less.
 `sgemm_fraction` is the share of the machine's SGEMM peak that the engine's arithmetic reaches. The last line
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -146,6 +148,28 @@ class Lean:
             torch._foreach_copy_(self.parameters, total)
 
 
+class Peer:
+    """pfl-research, in a process and an environment of its own; a line asks for a round."""
+
+    def __init__(self, python: str, model: str) -> None:
+        script = Path(__file__).with_name("pfl_rounds.py")
+        self.process = subprocess.Popen(
+            [python, script, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def round(self) -> tuple[float, float]:
+        """Wall and CPU seconds of one."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        wall, cpu = json.loads(self.process.stdout.readline())
+        return wall, cpu
+
+    def stop(self) -> None:
+        self.process.communicate()
+
+
 def flops(factory: Callable[[], nn.Module], data: FederatedData) -> float:
     """Floating-point operations of one round, without those of elementwise layers.
 
@@ -238,6 +262,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="at least; more for quick models")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--models", nargs="*")
+    parser.add_argument("--pfl", metavar="PYTHON", help="an interpreter that has pfl-research")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--memory", action="store_true", help="megabytes of 27 trials, nothing else")
     options = parser.parse_args()
@@ -258,6 +283,8 @@ def main() -> None:
         "cpu_seconds": {},
         "plain_cpu_seconds": {},
         "lean_cpu_seconds": {},
+        "pfl_seconds": {},
+        "pfl_cpu_seconds": {},
         "cpu_of_lean": {},
     }
     for name in options.models or MODELS:
@@ -271,6 +298,9 @@ def main() -> None:
             federation.round([work])
             plain.round(chosen)
             lean.round(chosen)
+            peer = Peer(options.pfl, name) if options.pfl else None
+            if peer:
+                peer.round()
             gc.collect()  # what importing left behind is nobody's cost
             times: dict[str, list[tuple[float, float]]] = {"": [], "plain_": [], "lean_": []}
             enough = time.perf_counter() + QUICK
@@ -278,6 +308,10 @@ def main() -> None:
                 times[""].append(seconds(functools.partial(federation.round, [work]), federation.pids))
                 times["plain_"].append(seconds(functools.partial(plain.round, chosen)))
                 times["lean_"].append(seconds(functools.partial(lean.round, chosen)))
+                if peer:
+                    times.setdefault("pfl_", []).append(peer.round())
+            if peer:
+                peer.stop()
             # Not between the rounds: threads of a parallel product spin on after it, on our CPU account.
             peak = statistics.median(sgemm_peak() for _ in range(3))
         for kind, found in times.items():
@@ -294,12 +328,16 @@ def main() -> None:
                     f"{'model':<12} {'plain':>9} {'lean':>9} {'engine':>9} {'speed-up':>9} "
                     f"{'of SGEMM peak':>14} {'CPU: lean':>10} {'engine':>9} {'engine of lean':>15}"
                 )
+            pfl = ""
+            if options.pfl:
+                wall, cpu = 1e3 * result["pfl_seconds"][name], 1e3 * result["pfl_cpu_seconds"][name]
+                pfl = f"   pfl-research {wall:7.0f}ms, CPU {cpu:7.0f}ms"
             print(
                 f"{name:<12} {1e3 * result['plain_seconds'][name]:7.0f}ms "
                 f"{1e3 * result['lean_seconds'][name]:7.0f}ms {1e3 * mine:7.0f}ms "
                 f"{result['speedup'][name]:8.2f}x {100 * result['sgemm_fraction'][name]:13.0f}% "
                 f"{1e3 * result['lean_cpu_seconds'][name]:8.0f}ms {1e3 * result['cpu_seconds'][name]:7.0f}ms "
-                f"{result['cpu_of_lean'][name]:14.2f}x",
+                f"{result['cpu_of_lean'][name]:14.2f}x" + pfl,
                 flush=True,
             )
         del plain, lean, data
