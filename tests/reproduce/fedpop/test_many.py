@@ -10,7 +10,7 @@ import fedhpo as fh
 from fedhpo.federations.simulate import simulate
 from fedhpo.reproduce.fedpop import many
 from fedhpo.reproduce.fedpop.command import run
-from fedhpo.reproduce.fedpop.many import METHODS, PLAN, SETS, Done, about, todo
+from fedhpo.reproduce.fedpop.many import METHODS, SCALES, Done, about, todo
 from fedhpo.reproduce.fedpop.many_page import Table, facts, page
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.planned import earlier_rows
@@ -34,16 +34,25 @@ TINY = {"digits": Setting("digits", {"clients": 8}, "mlp", 4, 12, cohort=3, tria
 
 
 def test_the_plan_names_what_there_is_and_seeds_that_nothing_was_chosen_on():
-    plan = Plan.load(PLAN)
+    plan = Plan.load(SCALES["default"].plan)
     assert set(plan.methods) == set(METHODS)
-    assert set(plan.sets) == set(SETS)
+    assert set(plan.sets) == set(SCALES["default"].sets)
     assert plan.first_seed >= 1000
     assert all(claim.replicates >= 20 and claim.margin for claim in plan.claims)
     assert len(todo(plan)) == 11 * 4 * 20
 
 
+def test_the_deep_plan_has_eight_seeds_of_four_methods_on_a_cnn_and_an_lstm():
+    plan, sets = Plan.load(SCALES["deep"].plan), SCALES["deep"].sets
+    assert set(plan.methods) == {"auto", "sha", "sha-3", "fedpop"}
+    assert set(plan.sets) == set(sets)
+    assert {setting.model for setting in sets.values()} == {"cnn_small", "lstm"}
+    assert plan.first_seed > max(Plan.load(SCALES["default"].plan).seeds("auto", "femnist"))
+    assert len(todo(plan)) == 4 * 2 * 8
+
+
 def test_what_most_claims_need_comes_first_seed_by_seed():
-    plan = Plan.load(PLAN)
+    plan = Plan.load(SCALES["default"].plan)
     order, first = todo(plan), plan.first_seed
     assert len(set(order)) == len(order)
     stage = ("sha-3", "auto", "sha-3-mean", "sha-3-cooling", "sha")
@@ -63,12 +72,12 @@ def rows(gaps, diverged=()):
 def test_the_page_judges_what_is_whole_and_counts_collapses():
     plan = tiny(20)
     done = rows([1.0, 1.2] * 10)
-    assert "**holds**" in page(plan, TINY, done)
-    part = page(plan, TINY, done[:-2])
+    assert "**holds**" in page("default", plan, TINY, done)
+    part = page("default", plan, TINY, done[:-2])
     assert "**undecided** (19 of 20 pairs)" in part
     fallen = rows([-0.5] * 18 + [-10.5, -40.0], diverged=[69])
-    assert "2 of 20 (1.2% to 31.7%)" in page(plan, TINY, fallen)
-    assert "they count at chance: sha on digits, seed 69" in page(plan, TINY, fallen)
+    assert "2 of 20 (1.2% to 31.7%)" in page("default", plan, TINY, fallen)
+    assert "they count at chance: sha on digits, seed 69" in page("default", plan, TINY, fallen)
     assert facts(plan, TINY, fallen)["verdicts"]["a"]["verdict"] in ("undecided", "does not hold")
 
 
@@ -165,8 +174,7 @@ def test_when_it_is_stopped_the_page_of_what_is_done_is_written(tmp_path, monkey
         'sets = ["digits"]\nreplicates = 2\n'
     )
     monkeypatch.setattr(many, "_run", stopping)
-    monkeypatch.setattr(many, "PLAN", plan)
-    monkeypatch.setattr(many, "SETS", TINY)
+    monkeypatch.setattr(many, "SCALES", {"default": many.Scale(plan, TINY, "tiny models")})
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         run(runs=tmp_path / "runs", out=out)
@@ -218,7 +226,7 @@ def test_a_run_that_comes_to_nothing_counts_at_chance(tmp_path, monkeypatch):
 
 @pytest.mark.data
 def test_components_are_those_of_the_training_rows():
-    data = SETS["fashion"].load()
+    data = SCALES["default"].sets["fashion"].load()
     assert data.x.shape[1:] == (48,)
     variance = data.x[data.train.indices].var(axis=0)
     assert (variance[:-1] >= variance[1:] - 0.05).all()

@@ -1,7 +1,8 @@
 """Chen et al. (2025), FedPop: federated population-based hyperparameter tuning, AAAI 2025.
 
-The default scale has small models and many seeds: see `fedhpo.reproduce.fedpop.many`. The others, "cnn" with
-a few seeds, "paper" and "smoke", are the paper's own tables:
+The default scale has small models and many seeds, "deep" a CNN and an LSTM and fewer of both: see
+`fedhpo.reproduce.fedpop.many`. The others, "cnn" with a few seeds, "paper" and "smoke", are the paper's own
+tables:
 
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
 as the reference) and FedPop with other server optimisers; beyond the paper, one set with few rows at each
@@ -25,13 +26,14 @@ from fedhpo.protocol.method import Method
 from fedhpo.reproduce.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
 from fedhpo.reproduce.shared.planned import Planned, planned_pages
 from fedhpo.reproduce.shared.runs import OneAtATime, check_asked, each, kept
+from fedhpo.research.statistics import Plan
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
-    from fedhpo.reproduce.fedpop.many import Done
-    from fedhpo.research.statistics import Plan
 
-SCALES = ("default", *SETS)
+SCALES = ("default", "deep", *SETS)
+#: Those that have a plan.
+PLANNED = SCALES[:2]
 PARTS = ("table2", "table3", "table4", "figure5", "optimisers", "judged")
 BENCHMARKS = tuple(name for name in SETS["paper"] if name not in ("pacs", "figure5"))
 
@@ -124,14 +126,10 @@ def federation(sets: Mapping[str, Setting], where: Place, workers: int | None) -
 
 def page(scale: str, out: Path) -> dict[str, Any]:
     """Judge what is kept in `out` again, and write page and figures anew; nothing is run."""
-    from fedhpo.reproduce.fedpop.many import PLAN, Done
     from fedhpo.reproduce.fedpop.page import write
-    from fedhpo.research.statistics import Plan
 
     found = kept("fedpop", scale, SCALES, out)
-    if scale != "default":
-        return write(found, out)
-    return _publish(Plan.load(PLAN), [Done(**row) for row in found["rows"]], out)
+    return _publish(scale, found["rows"], out) if scale in PLANNED else write(found, out)
 
 
 def run(
@@ -147,8 +145,8 @@ def run(
     from fedhpo.reproduce.fedpop.page import write
 
     check_asked(scale, SCALES, only, PARTS)
-    if scale == "default":
-        return _many(Path(runs), out, only, say)
+    if scale in PLANNED:
+        return _many(scale, Path(runs), out, only, say)
     sets, folder = SETS[scale], Path(runs) / scale
     asked = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
     todo = [cell for cell in asked if cell.set in sets]
@@ -171,35 +169,32 @@ def run(
 
 
 def _many(
-    runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
+    scale: str, runs: Path, out: str | Path | None, only: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Small models and many seeds."""
-    from fedhpo.reproduce.fedpop.many import PLAN, SETS, Done, about, run_all
-    from fedhpo.research.statistics import Plan
+    from fedhpo.reproduce.fedpop import many
 
-    plan = Plan.load(PLAN)
-    return planned_pages(
-        Planned(
-            "fedpop",
-            about(plan, SETS),
-            lambda path, earlier: run_all(plan, SETS, path, say, earlier=earlier),
-            lambda rows: _publish(plan, [Done(**row) for row in rows], out),
-        ),
-        runs,
-        out,
-        only,
-        say,
+    sets = many.SCALES[scale].sets
+    plan = Plan.load(many.SCALES[scale].plan)
+    planned = Planned(
+        "fedpop",
+        many.about(plan, sets),
+        lambda path, earlier: many.run_all(plan, sets, path, say, earlier=earlier),
+        lambda rows: _publish(scale, rows, out),
+        scale,
     )
+    return planned_pages(planned, runs, out, only, say)
 
 
-def _publish(plan: Plan, done: Sequence[Done], out: str | Path | None) -> dict[str, Any]:
-    from fedhpo.reproduce.fedpop.many import SETS
+def _publish(scale: str, rows: Sequence[Mapping[str, Any]], out: str | Path | None) -> dict[str, Any]:
+    from fedhpo.reproduce.fedpop import many
     from fedhpo.reproduce.fedpop.many_page import differences, facts, page
     from fedhpo.reproduce.shared.pages import publish
 
-    return publish(
-        "fedpop", facts(plan, SETS, done), page(plan, SETS, done), out, None, differences(plan, done)
-    )
+    sets, done = many.SCALES[scale].sets, [many.Done(**row) for row in rows]
+    plan = Plan.load(many.SCALES[scale].plan)
+    found = {"scale": scale, **facts(plan, sets, done)}
+    return publish("fedpop", found, page(scale, plan, sets, done), out, None, differences(plan, done))
 
 
 def _tune(cell: Cell, setting: Setting, folder: Path, federation: Federation) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""FedPop at a scale that can tell: small models, many paired seeds, and a plan before the first run.
+"""FedPop at scales that can tell: small models, many paired seeds, and a plan before the first run.
 
 With the same seed all methods have the same first configs, models and cohorts. Each run is a line of a
 journal, so that the whole can be stopped anywhere and goes on. Runs come in stages, those that most claims
@@ -29,14 +29,44 @@ from fedhpo.schedules import Halving
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
 
+HERE = Path(__file__).parent
 _DIRICHLET = {"kind": "dirichlet", "alpha": 0.5}
 _SMALL: Mapping[str, Any] = {"rows": 60, "components": 48, "shape": {"hidden": 64}}
-#: The sets of the plan; all rows are 48 principal components, and the model has one hidden layer.
-SETS: Mapping[str, Setting] = {
+#: All rows are 48 principal components, and the model has one hidden layer.
+_LAYERS: Mapping[str, Setting] = {
     "femnist": Setting("femnist", {}, "mlp", 30, 150, **_SMALL),
     "fashion": Setting("fashion_mnist", {"clients": 100, "partition": _DIRICHLET}, "mlp", 30, 150, **_SMALL),
     "mnist": Setting("mnist", {"clients": 150}, "mlp", 30, 150, **_SMALL),
     "femnist-long": Setting("femnist", {}, "mlp", 100, 500, **_SMALL),
+}
+_DEEP: Mapping[str, Setting] = {
+    "femnist-cnn": Setting("femnist", {}, "cnn_small", 30, 150, rows=60, shape={"width": 8, "hidden": 32}),
+    "shakespeare-lstm": Setting(
+        "shakespeare",
+        {"clients": 100},
+        "lstm",
+        60,
+        300,
+        rows=40,
+        epochs=1,
+        dropout=False,
+        shape={"hidden": 64, "layers": 1},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where its plan stands, its sets, and what the page says of its models."""
+
+    plan: Path
+    sets: Mapping[str, Setting]
+    models: str
+
+
+SCALES: Mapping[str, Scale] = {
+    "default": Scale(HERE / "plan.toml", _LAYERS, "small models"),
+    "deep": Scale(HERE / "plan_deep.toml", _DEEP, "a small CNN and a small LSTM"),
 }
 #: Each by its name in the plan, for a number of trials.
 METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
@@ -54,7 +84,6 @@ METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
 }
 #: Which methods are run first and second; the others come last.
 _STAGES = ("sha-3", "auto", "sha-3-mean", "sha-3-cooling", "sha"), ("fedex-auto", "fedpop")
-PLAN = Path(__file__).with_name("plan.toml")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.reproduce.fedpop.many import Done, about
+from fedhpo.reproduce.fedpop.many import SCALES, Done, about
 from fedhpo.reproduce.fedpop.sets import Setting
 from fedhpo.reproduce.shared.tables import markdown
 from fedhpo.reproduce.shared.verdicts import Verdict
@@ -25,17 +25,26 @@ _DID = (
     "its benchmarks."
 )
 _RAN = (
-    "Here small models are trained over many seeds, so that differences can be told from chance, and "
+    "Here {} are trained over many seeds, so that differences can be told from chance, and "
     "besides the paper's method `FedPop.auto()` and the authors' own code's way are compared."
 )
 _HOW = (
     "What is compared, over how many seeds and within which margin stood in a file before the first run "
-    "(`src/fedhpo/reproduce/fedpop/plan.toml`); settings were chosen on other federations and seeds. A run "
+    "(`src/fedhpo/reproduce/fedpop/{}`); settings were chosen on other federations and seeds. A run "
     "with its seed is one pair; brackets are 95% intervals (Student's t), numbers of pairs in parentheses. "
     "**holds**: the lower bound is above 0; **does not hold**: the upper bound is below 0, both with Holm's "
     "correction over all claims; **equivalent**: the interval of 90% lies inside the margin; else "
     "**undecided**. A claim whose runs are not all there is undecided."
 )
+
+
+_OTHERS = {
+    "default": (
+        "Four of these methods with a CNN and an LSTM are on [a page of their own](fedpop-deep.md), the "
+        "paper's tables with CNNs and an LSTM, over 3 seeds, on [another](fedpop-cnn.md)."
+    ),
+    "deep": "More methods, sets and seeds with smaller models are on [the main page](fedpop.md).",
+}
 
 
 class Table:
@@ -63,18 +72,19 @@ class Table:
         return Paired(found)
 
 
-def page(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> str:
+def page(scale: str, plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> str:
     """The whole page."""
+    words, where = SCALES[scale].models, SCALES[scale].plan.name
     table, judged = Table(done), plan.judge(Table(done).values)
     most = sum(len(plan.seeds(method, set)) for method in plan.methods for set in plan.sets)
     parts = [
-        "# FedPop (Chen et al., 2025), small models and many seeds",
+        f"# FedPop (Chen et al., 2025), {words} and many seeds",
         _DID,
-        f"{_RAN} {len(done)} of {most} planned runs are done. {_came(judged)}",
+        f"{_RAN.format(words)} {len(done)} of {most} planned runs are done. {_came(judged)}",
         "## Verdicts",
         _verdicts(plan, judged),
         "## How it was run",
-        f"Made by `fedhpo reproduce fedpop`. {_HOW} Endpoint: {plan.endpoint}.",
+        f"Made by `fedhpo reproduce fedpop --scale {scale}`. {_HOW.format(where)} Endpoint: {plan.endpoint}.",
         markdown(["set", "run here"], [[name, sets[name].words] for name in plan.sets]),
         "## By set",
         _by_set(plan, table),
@@ -85,9 +95,7 @@ def page(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> str:
     if lost:
         names = ", ".join(f"{one.method} on {one.set}, seed {one.seed}" for one in lost)
         parts.append(f"In these runs no trial could be trained; they count at chance: {names}.")
-    parts.append(
-        "The paper's tables with CNNs and an LSTM, over 3 seeds, are on [another page](fedpop-cnn.md)."
-    )
+    parts.append(_OTHERS[scale])
     return "\n\n".join(parts) + "\n"
 
 
@@ -174,7 +182,6 @@ def facts(plan: Plan, sets: Mapping[str, Setting], done: Sequence[Done]) -> dict
     """The data beside the page, JSON-able."""
     judged = plan.judge(Table(done).values)
     return {
-        "scale": "default",
         **about(plan, sets),
         "verdicts": {name: {"verdict": one.verdict, "p_value": one.p_value} for name, one in judged.items()},
         "rows": [asdict(one) for one in done],

@@ -24,7 +24,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.reproduce.fedtune.lab import Lab
 from fedhpo.reproduce.fedtune.parts import PARTS
 from fedhpo.reproduce.fedtune.sets import SCALES
-from fedhpo.reproduce.shared.runs import check_asked
+from fedhpo.reproduce.shared.runs import check_asked, page_name
 from fedhpo.reproduce.shared.runs import kept as kept_data
 
 __all__ = ["PARTS", "SCALES", "run"]
@@ -90,7 +90,7 @@ def _written(scale: str, out: str | Path | None) -> tuple[dict[str, list[dict[st
     """
     if out is None:
         return {}, ()
-    path = Path(out) / ("fedtune.json" if scale == "default" else f"fedtune-{scale}.json")
+    path = Path(out) / f"{page_name('fedtune', scale)}.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         rows = {

@@ -15,6 +15,7 @@ from fedhpo.pages.numbers import finite
 from fedhpo.pages.page import frame
 from fedhpo.reproduce.shared.from_markdown import folded, paragraph
 from fedhpo.reproduce.shared.from_markdown import sections as rest
+from fedhpo.reproduce.shared.runs import page_name
 from fedhpo.reproduce.shared.verdicts import DOES_NOT, HOLDS, Verdict
 
 #: The heading under which the verdicts of a page stand; tables after it are folded.
@@ -53,7 +54,7 @@ def publish(
 ) -> dict[str, Any]:
     """Write them into `out`, if there is one; `found` comes back with the text and where it was written.
 
-    Any other scale than the default one is in the files' names. The verdicts that are differences are drawn
+    The verdicts that are differences are drawn
     in a picture of their own, which the page shows.
 
     >>> publish("paper", {"scale": "default", "rows": []}, "# A paper", None)
@@ -64,7 +65,7 @@ def publish(
         return {**found, "text": page}
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    file = name if found["scale"] == "default" else f"{name}-{found['scale']}"
+    file = page_name(name, found["scale"])
     data = json.dumps(finite(found), separators=(",", ":")) + "\n"
     contents = {"data": (".json", data)}
     if figures is not None:

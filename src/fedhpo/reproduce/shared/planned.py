@@ -16,6 +16,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.journal import Journal
+from fedhpo.reproduce.shared.runs import page_name
 
 Row = Mapping[str, Any]
 #: Seed, set and method.
@@ -93,12 +94,13 @@ def earlier_rows(path: Path | None, about: Mapping[str, Any], say: Callable[[str
 
 @dataclass(frozen=True)
 class Planned:
-    """The default scale of a reproduction: what its runs depend on, how they are run, and their page."""
+    """A scale that has a plan: what its runs depend on, how they are run, and their page."""
 
     name: str
     about: Mapping[str, Any]
     run: Callable[[Path, Sequence[Row]], Sequence[Row]]
     write: Callable[[Sequence[Row]], dict[str, Any]]
+    scale: str = "default"
 
 
 def planned_pages(
@@ -106,9 +108,10 @@ def planned_pages(
 ) -> dict[str, Any]:
     """Run what has not been run, and write the page; when it is stopped, the page of what is done."""
     if only:
-        raise InputError(f"the default scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
-    journal = runs / "default.journal"
-    earlier = earlier_rows(None if out is None else Path(out) / f"{what.name}.json", what.about, say)
+        raise InputError(f"this scale has no parts: leave out {', '.join(only)}, or use --scale cnn")
+    journal = runs / f"{what.scale}.journal"
+    file = page_name(what.name, what.scale)
+    earlier = earlier_rows(None if out is None else Path(out) / f"{file}.json", what.about, say)
     try:
         return what.write(what.run(journal, earlier))
     except (KeyboardInterrupt, InputError):  # the latter: stopped in the middle of a ground truth

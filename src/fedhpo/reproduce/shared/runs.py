@@ -30,6 +30,15 @@ Cell = TypeVar("Cell", bound=Named)
 Key = TypeVar("Key")
 
 
+def page_name(name: str, scale: str) -> str:
+    """What the files of a page are called: any other scale than the default one is in their names.
+
+    >>> page_name("fedpop", "default"), page_name("fedpop", "cnn")
+    ('fedpop', 'fedpop-cnn')
+    """
+    return name if scale == "default" else f"{name}-{scale}"
+
+
 def check_asked(scale: str, scales: Iterable[str], only: Sequence[str], parts: Sequence[str]) -> None:
     """Refuse a scale or a part that there is not.
 
@@ -94,7 +103,7 @@ def finished(path: Path) -> dict[str, Any] | None:
 def kept(name: str, scale: str, scales: Iterable[str], out: Path) -> dict[str, Any]:
     """What an earlier call wrote into `out` as data."""
     check_asked(scale, scales, (), ())
-    path = out / (f"{name}.json" if scale == "default" else f"{name}-{scale}.json")
+    path = out / f"{page_name(name, scale)}.json"
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
