@@ -1,6 +1,6 @@
 """HPN against one config for all clients, and against FedEx, where clients need different rates.
 
-    python benchmarks/hpn.py [--on toy] [--seeds 20]
+    python benchmarks/hpn.py [--on toy] [--seeds 20] [--first 0]
 
 "toy" is `fedhpo.testing.ToyFederation`: 40 clients that need rates from 0.01 to 1 (or all 0.1), four trials
 of 80 rounds each; the endpoint is the test loss in decades, more being better. "digits" are 50 clients whose
@@ -30,14 +30,14 @@ from fedhpo.testing import ToyFederation
 Run = Callable[[Any, int], float]
 
 
-def policies(encodings: Mapping[int, list[float]]) -> dict[str, Any]:
+def policies(encodings: Mapping[int, list[float]], radius: float) -> dict[str, Any]:
     """What is compared."""
     return {
         "one config for all": Fixed(),
         "FedEx.auto()": FedEx.auto(),
         "FedEx.auto(eps=0.5)": FedEx.auto(eps=0.5),
-        "HPN": HPN(radius=0.5),
-        "HPN with encodings": HPN(radius=0.5, encodings=encodings),
+        "HPN": HPN(radius=radius),
+        "HPN with encodings": HPN(radius=radius, encodings=encodings),
     }
 
 
@@ -52,7 +52,7 @@ def on_toy(rates: float) -> tuple[dict[str, Any], Run]:
         loss = fh.tune(federation, space, tuner, **budget).facts["best"]["test"]["loss"]
         return -math.log10(max(1e-3, loss))
 
-    return policies({client: [10.0 + client % 7] for client in range(40)}), run
+    return policies({client: [10.0 + client % 7] for client in range(40)}, 0.5), run
 
 
 def on_digits() -> tuple[dict[str, Any], Run]:
@@ -77,7 +77,7 @@ def on_digits() -> tuple[dict[str, Any], Run]:
         result = fh.tune(federation, space, tuner, rounds=30, total=90, cohort=10, seed=seed)
         return 100 * float(result.facts["best"]["test"]["accuracy"])
 
-    return policies(encodings), run
+    return policies(encodings, 0.25), run
 
 
 def main() -> None:
@@ -85,6 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--on", choices=["toy", "digits"], default="toy")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     toys = {"rates from 0.01 to 1": 1.0, "the same rate for all": 0.0}
     worlds = {name: on_toy(rates) for name, rates in toys.items()} if options.on == "toy" else {}
@@ -92,7 +93,7 @@ def main() -> None:
         print(f"{name}, {options.seeds} seeds")
         first: dict[int, float] = {}
         for method, policy in methods.items():
-            found = {seed: run(policy, seed) for seed in range(options.seeds)}
+            found = {seed: run(policy, seed) for seed in range(options.first, options.first + options.seeds)}
             first = first or found
             gap = Paired.of(found, first)
             print(f"  {method:20s} {np.mean(list(found.values())):7.3f}  ahead by {gap}", flush=True)

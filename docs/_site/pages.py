@@ -90,6 +90,7 @@ SECTIONS: dict[str, list[str]] = {
         "reproductions/fedex-femnist.md",
         "reproductions/fedex-femnist-cnn.md",
         "reproductions/fedpop.md",
+        "reproductions/fedpop-deep.md",
         "reproductions/fedpop-cnn.md",
         "reproductions/flora.md",
         "reproductions/fedtune.md",

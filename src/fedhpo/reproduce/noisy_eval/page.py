@@ -116,17 +116,31 @@ def _described(figure: Curves | Dots) -> list[str]:
         rows = [[name, figure.summary[name]] for name in figure.panels]
         return [markdown(["panel", figure.summary_title], rows)]
     if not isinstance(figure.points[0].x, str) and len({p.x for p in figure.points}) > 10:
-        shown = _ends(figure)
-    else:
-        shown = [(p.x, str(p.x)) for p in figure.points]
-    columns = list(dict(shown).items())
+        return [_ends(figure)]
+    columns = list(dict.fromkeys(p.x for p in figure.points))
     rows = [
-        [table, series, *(_cell(figure, table, series, x) for x, _ in columns)]
-        for table in figure.tables
-        for series in figure.series
-        if figure.of(table, series)
+        [table, series, *(_cell(figure, table, series, x) for x in columns)]
+        for table, series in _lines(figure)
     ]
-    return [markdown(["table", figure.x_title, *(title for _, title in columns)], rows)]
+    return [markdown(["table", figure.x_title, *map(str, columns)], rows)]
+
+
+def _lines(figure: Curves) -> list[tuple[str, str]]:
+    return [
+        (table, series) for table in figure.tables for series in figure.series if figure.of(table, series)
+    ]
+
+
+def _ends(figure: Curves) -> str:
+    """Of a long x-axis the first place, one at a third of it and the last; each table has its own."""
+    rows = []
+    for table, series in _lines(figure):
+        xs = sorted(float(p.x) for p in figure.of(table, series))
+        third = min(xs, key=lambda x: abs(x - xs[-1] / 3))
+        rows.append(
+            [table, series, *(f"{x:g}: {_cell(figure, table, series, x)}" for x in (xs[0], third, xs[-1]))]
+        )
+    return markdown(["table", figure.x_title, "first", "at a third", "last"], rows)
 
 
 def _notes(figure: Curves | Dots) -> list[str]:
@@ -137,13 +151,6 @@ def _notes(figure: Curves | Dots) -> list[str]:
     if figure.number == "remedies, HB" and isinstance(figure, Curves):
         return [_gains(figure)]
     return []
-
-
-def _ends(figure: Curves) -> list[tuple[float | str, str]]:
-    """Of a long x-axis, places at a third of it and at its end."""
-    xs = sorted({float(p.x) for p in figure.points})
-    third = min(xs, key=lambda x: abs(x - xs[-1] / 3))
-    return [(x, f"{x:g}") for x in (xs[0], third, xs[-1])]
 
 
 def _cell(figure: Curves, table: str, series: str, x: float | str) -> str:
