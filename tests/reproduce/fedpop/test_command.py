@@ -163,7 +163,7 @@ def test_stopped_by_ctrl_c_it_goes_on_from_there(tmp_path, monkeypatch, capsys):
 
 
 def test_mistakes_are_named(tmp_path):
-    with pytest.raises(fh.InputError, match=r"unknown scale 'huge'; known: cnn, default, paper, smoke"):
+    with pytest.raises(fh.InputError, match=r"unknown scale 'huge'; known: cnn, deep, default, paper, smoke"):
         reproduction("fedpop").run("huge", runs=tmp_path)
     with pytest.raises(fh.InputError, match=r"unknown part 'table9'"):
         reproduction("fedpop").run("smoke", only=["table9"], runs=tmp_path)

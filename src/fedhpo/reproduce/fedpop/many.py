@@ -57,16 +57,17 @@ _DEEP: Mapping[str, Setting] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """Where its plan stands, its sets, and what the page says of its models."""
+    """Where its plan stands, its sets, and what the page says of its models and of what is compared."""
 
     plan: Path
     sets: Mapping[str, Setting]
     models: str
+    besides: str = "`FedPop.auto()` and the authors' own code's way are"
 
 
 SCALES: Mapping[str, Scale] = {
     "default": Scale(HERE / "plan.toml", _LAYERS, "small models"),
-    "deep": Scale(HERE / "plan_deep.toml", _DEEP, "a small CNN and a small LSTM"),
+    "deep": Scale(HERE / "plan_deep.toml", _DEEP, "a small CNN and a small LSTM", "`FedPop.auto()` is"),
 }
 #: Each by its name in the plan, for a number of trials.
 METHODS: Mapping[str, Callable[[int], Method | Tuner]] = {
