@@ -200,7 +200,7 @@ _WORLDS = (
 )
 _CELLS = (
     "**24 cells** were filled in worlds of their own (here {count} of 4), with rates on a log scale; a claim "
-    "on them holds, or does not, if two standard errors of the differences over worlds say so."
+    "on them holds, or does not, if the interval of 95% of the differences over worlds (Student's t) says so."
 )
 _TABLES = (
     ("worlds", "Worlds: one config for all against tables", worlds_table),
