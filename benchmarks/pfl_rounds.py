@@ -19,14 +19,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pfl.aggregate.simulate import SimulatedBackend
-from pfl.algorithm.base import NNAlgorithmParams
-from pfl.algorithm.federated_averaging import FederatedAveraging
-from pfl.data.dataset import Dataset
-from pfl.data.federated_dataset import FederatedDataset
-from pfl.hyperparam.base import NNTrainHyperParams
-from pfl.metrics import Weighted
-from pfl.model.pytorch import PyTorchModel
 from torch import nn
 from torch.nn import functional as F
 
@@ -47,11 +39,21 @@ class Scored(nn.Module):
 
     @torch.no_grad()
     def metrics(self, x: torch.Tensor, y: torch.Tensor, is_eval: bool = True) -> dict[str, Any]:
+        from pfl.metrics import Weighted
+
         return {"loss": Weighted(self.loss(x, y, is_eval).item() * len(y), len(y))}
 
 
 def rounds_of(name: str) -> Callable[[], None]:
     """What trains one round of all clients."""
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.algorithm.base import NNAlgorithmParams
+    from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.data.dataset import Dataset
+    from pfl.data.federated_dataset import FederatedDataset
+    from pfl.hyperparam.base import NNTrainHyperParams
+    from pfl.model.pytorch import PyTorchModel
+
     factory, rows = MODELS[name]
     plain, h = Plain(factory, rows()), configs()[0]
     users = [Dataset(one.tensors) for one in plain.sets]
