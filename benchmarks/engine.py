@@ -163,7 +163,10 @@ class Peer:
         assert self.process.stdout is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        wall, cpu = json.loads(self.process.stdout.readline())
+        said = self.process.stdout.readline()
+        if not said:
+            raise SystemExit("--pfl: its process has ended, see above; was pfl-requirements.txt installed?")
+        wall, cpu = json.loads(said)
         return wall, cpu
 
     def stop(self) -> None:
