@@ -16,12 +16,14 @@ import itertools
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+sys.path.insert(0, str(Path(__file__).parent))
 from engine import BATCH, CLIENTS, MODELS, Plain, configs, declare, seconds
 
 NEVER = 10**9
