@@ -15,10 +15,10 @@ demo: $(VENV)/.installed
 ROOM := $(shell df --output=avail /dev/shm 2>/dev/null | tail -1)
 
 # Lint and types are checked beside the tests, some of which wait for processes to start.
-test: $(VENV)/.installed
+test: $(VENV)/.papers
 	$(MAKE) --no-print-directory -j3 lint types tests
 
-tests: $(VENV)/.installed
+tests: $(VENV)/.papers
 	# Two more than there are cores, for the same reason. One thread each.
 	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
 	trap 'rm -rf "$$files"' EXIT; \
@@ -42,17 +42,17 @@ test-trackers: $(VENV)/.installed
 docs: $(VENV)/.docs
 	$(BIN)/python docs/_site/build.py
 
-$(VENV)/.docs: $(VENV)/.installed
+$(VENV)/.docs: $(VENV)/.papers
 	$(BIN)/pip install --progress-bar on -c constraints.txt -e ".[docs]"
 	touch $@
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.papers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python benchmarks/graph.py
 
-types: $(VENV)/.installed
+types: $(VENV)/.papers
 	$(BIN)/mypy
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -60,6 +60,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing: torch first (about 200 MB), then the rest; pip says how far it is"
 	$(BIN)/pip install --progress-bar on -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --progress-bar on -c constraints.txt -e ".[dev]"
+	touch $@
+
+# The experiments, a project of their own.
+$(VENV)/.papers: $(VENV)/.installed papers/pyproject.toml
+	$(BIN)/pip install --progress-bar on -c constraints.txt -e ./papers
 	touch $@
 
 clean:

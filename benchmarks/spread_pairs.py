@@ -22,10 +22,10 @@ import numpy as np
 from fedhpo.core.streams import derive
 from fedhpo.methods.flora.surfaces import SURFACES, fit_surface, minimise
 from fedhpo.queries.pairs import PartyPairs
-from fedhpo.reproduce.flora.data import Table, learner_of
-from fedhpo.reproduce.flora.work import Search, do_all, read_json, write_json
 from fedhpo.research.statistics import Paired
 from fedhpo.space.config import Config
+from fedhpo_papers.flora.data import Table, learner_of
+from fedhpo_papers.flora.work import Search, do_all, read_json, write_json
 
 TRIES, FOLDS = 60, 5
 ROWS = {"heart_statlog": None, "sonar": None, "oil_spill": None, "pc3": None, "pollen": 900}

@@ -71,9 +71,10 @@ def api(docs: Path) -> dict[str, str]:
 def commands() -> str:
     """What every command answers to `--help`."""
     from fedhpo.cli import parser
+    from fedhpo.cli.elsewhere import PAPERS
 
     os.environ["COLUMNS"] = "100"
-    main = parser()
+    main = parser(PAPERS)
     parts = ["# Commands", f"```\n{main.format_help()}```"]
     parts.append(
         "Exit codes: 0 all is well, 1 a failure, 2 a mistake in what was given, 130 or 143 a signal."

@@ -10,6 +10,7 @@ from rich.live import Live
 
 from fedhpo.cli import main, parser
 from fedhpo.cli.compare import cost_ahead
+from fedhpo.cli.elsewhere import PAPERS
 from fedhpo.study import Study
 from fedhpo.tuning.progress import LiveDisplay
 
@@ -25,14 +26,14 @@ def commands(one):
 def test_the_same_thing_has_the_same_name_in_every_command():
     words = {
         option: action.help
-        for _, one in commands(parser())
+        for _, one in commands(parser(PAPERS))
         for action in one._actions
         for option in action.option_strings
         if action.help != argparse.SUPPRESS
     }
     assert {"--runs", "--output"} <= set(words)
     assert "--out" not in words
-    for name, one in commands(parser()):
+    for name, one in commands(parser(PAPERS)):
         if name in ("report", "compare", "build", "reproduce", "predict"):
             assert "--output" in one._option_string_actions
 

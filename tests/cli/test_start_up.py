@@ -50,4 +50,4 @@ def test_what_takes_long_to_import_is_imported_where_it_is_used():
         for path in here.rglob("*.py")
         if any(line.startswith("from scipy.stats") for line in path.read_text().splitlines())
     }
-    assert found <= {"research", "reproduce", "testing"}
+    assert found <= {"research", "testing"}

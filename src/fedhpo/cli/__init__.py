@@ -14,19 +14,24 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from fedhpo.cli.arguments import add_output, clients, epsilon, natural, positive, seconds
+from fedhpo.cli.elsewhere import brought, elsewhere
 from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.version import VERSION
-from fedhpo.reproduce import REPRODUCTIONS
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
+    """All commands and their options.
+
+    A command that another package brings has its options where it is among those `chosen`: only then is it
+    imported.
+    """
     main = argparse.ArgumentParser(
         prog="fedhpo", description="Tune the hyperparameters of federated learning.", allow_abbrev=False
     )
@@ -49,25 +54,25 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("study", metavar="STUDY", help="the study file (TOML)")
         one.add_argument("--name", help="name of the run (default: the study's)")
         one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
-        one.add_argument("--seed", type=_natural, metavar="S", help="take this seed instead of the study's")
+        one.add_argument("--seed", type=natural, metavar="S", help="take this seed instead of the study's")
     tune.add_argument("--device", help="cpu, cuda, mps or auto: train there instead of where the study says")
     resume = command("resume", "Go on with a run that was stopped or killed, or with a larger total.")
     resume.add_argument("run", metavar="RUN", help="the run's directory")
     resume.add_argument(
-        "--total", type=_positive, metavar="N", help="raise the total, of a finished run too, and go on"
+        "--total", type=positive, metavar="N", help="raise the total, of a finished run too, and go on"
     )
     flower.add_argument(
         "directory", metavar="DIRECTORY", nargs="?", help="of wrap: where the app around APP is written"
     )
     for one in (tune, flower, resume):
         one.add_argument(
-            "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+            "--workers", type=natural, metavar="N", help="worker processes (default: one per core)"
         )
         one.add_argument(
             "--ray", metavar="ADDRESS", help="train on a Ray cluster; auto for one started on this machine"
         )
         one.add_argument(
-            "--timeout", type=_seconds, metavar="SECONDS", help="stop after so long; can be resumed"
+            "--timeout", type=seconds, metavar="SECONDS", help="stop after so long; can be resumed"
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -77,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         "rows", metavar="ROWS", help="a CSV file with the columns that the model was trained on"
     )
     predict.add_argument("--delimiter", default=",", help="what parts its columns (default: a comma)")
-    _add_output(predict, "FILE", help="a CSV file (default: the terminal)")
+    add_output(predict, "FILE", help="a CSV file (default: the terminal)")
 
     export = command("export", "Write a finished run's trials for another tool.")
     export.add_argument("run", metavar="RUN", help="the run's directory")
@@ -90,47 +95,19 @@ def parser() -> argparse.ArgumentParser:
 
     report = command("report", "Write a run's report, or a comparison of several runs, as one HTML page.")
     report.add_argument("runs", metavar="RUN", nargs="+", help="the directories of runs")
-    _add_output(report, "FILE", help="(default: RUN/report.html, or comparison.html)")
+    add_output(report, "FILE", help="(default: RUN/report.html, or comparison.html)")
 
     ui = command("ui", "Show all runs below a directory in the browser, live.")
     ui.add_argument("directory", metavar="DIR", nargs="?", default="runs", help="(default: runs)")
     ui.add_argument(
-        "--port", type=_natural, metavar="N", default=8265, help="0 for a free one (default: 8265)"
+        "--port", type=natural, metavar="N", default=8265, help="0 for a free one (default: 8265)"
     )
     ui.add_argument("--control", action="store_true", help="let the page stop and resume runs")
     ui.add_argument("--open", action="store_true", help="open the page in the browser")
 
-    reproduce = command("reproduce", "Run a paper's experiments again and judge its claims.")
-    reproduce.add_argument("name", metavar="NAME", help=", ".join(REPRODUCTIONS))
-    reproduce.add_argument("--scale", default="default", help="default, paper or smoke (default: default)")
-    reproduce.add_argument(
-        "--only", action="append", metavar="PART", help="only these parts; may be given again"
-    )
-    reproduce.add_argument(
-        "--on", action="append", metavar="TABLE", help="for noisy-eval: tables other than those shipped"
-    )
-    reproduce.add_argument(
-        "--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)"
-    )
-    _add_output(reproduce, "DIR", default="docs/reproductions", help="(default: docs/reproductions)")
-    reproduce.add_argument(
-        "--table", action="append", metavar="N", help="only this table of the paper; may be given again"
-    )
-    reproduce.add_argument(
-        "--page", action="store_true", help="write the page again from the data in the output, run nothing"
-    )
-    reproduce.add_argument(
-        "--kept", action="store_true", help="for fedtune: the page of the worlds that are done, run nothing"
-    )
-    reproduce.add_argument("--workers", type=_natural, metavar="N", help="worker processes")
-    reproduce.add_argument("--quiet", action="store_true", help="no progress")
-
     _add_table(command("table", "Tables of recorded learning curves, to be replayed in seconds."))
     _add_compare(
         command("compare", "Compare methods over several seeds, live or on a table, on one HTML page.")
-    )
-    _add_bench(
-        command("bench", "Compare methods on tables under every kind of noise; called again, it goes on.")
     )
     advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
     _add_noise(advise)
@@ -138,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     plan = command("plan", "How long a study will take by its clients' clock, before it is run.")
     plan.add_argument("study", metavar="STUDY", help="the study file (TOML), with [federation]")
     plan.add_argument(
-        "--draws", type=_positive, metavar="N", default=5, help="times that it is gone through (default: 5)"
+        "--draws", type=positive, metavar="N", default=5, help="times that it is gone through (default: 5)"
     )
 
     new = command("new", "Write a working app to begin with.")
@@ -146,13 +123,13 @@ def parser() -> argparse.ArgumentParser:
     new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part names the app")
 
     command("schema", "Print the JSON schema of study files.")
+    for name, about in elsewhere(chosen).items():
+        one = command(name, about)
+        if name in chosen:
+            module = brought(name)
+            module.add(one)
+            one.set_defaults(run_elsewhere=module.run)
     return main
-
-
-def _add_output(one: argparse.ArgumentParser, kind: str, **more: Any) -> None:
-    """Where a command writes what it makes: one word everywhere. `--out` is what it was called before."""
-    one.add_argument("--output", metavar=kind, **more)
-    one.add_argument("--out", dest="output", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _add_table(table: argparse.ArgumentParser) -> None:
@@ -170,20 +147,20 @@ def _add_table(table: argparse.ArgumentParser) -> None:
 
     build = action("build", "Train many configs, score them at every validation client, write a table.")
     build.add_argument("study", metavar="STUDY", help="the study file (TOML)")
-    build.add_argument("--configs", type=_positive, metavar="N", default=128, help="(default: 128)")
+    build.add_argument("--configs", type=positive, metavar="N", default=128, help="(default: 128)")
     build.add_argument(
-        "--again", type=_natural, metavar="N", default=0, help="train the N best configs a second time"
+        "--again", type=natural, metavar="N", default=0, help="train the N best configs a second time"
     )
     build.add_argument(
-        "--unit", type=_positive, metavar="N", help="first round that is scored, as Hyperband's"
+        "--unit", type=positive, metavar="N", help="first round that is scored, as Hyperband's"
     )
     build.add_argument(
         "--every",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="rounds between scores after that (default: its second rung)",
     )
-    _add_output(build, "FILE", help="(default: the study's name, with .table)")
+    add_output(build, "FILE", help="(default: the study's name, with .table)")
     build.add_argument(
         "--runs", metavar="DIR", default="runs", help="where the build is kept (default: runs)"
     )
@@ -191,13 +168,13 @@ def _add_table(table: argparse.ArgumentParser) -> None:
         "fedtune", "Fill FedTune's reference table on the study's proxy data, without a training."
     )
     fedtune.add_argument("study", metavar="STUDY", help="the study file (TOML), with [proxy.data]")
-    _add_output(fedtune, "FILE", help="(default: table.json); the heat map is written beside it")
+    add_output(fedtune, "FILE", help="(default: table.json); the heat map is written beside it")
     fedtune.add_argument(
         "--runs", metavar="DIR", default="runs", help="where its steps are kept (default: runs)"
     )
     for one in (build, fedtune):
         one.add_argument(
-            "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
+            "--workers", type=natural, metavar="N", help="worker processes (default: one per core)"
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
     ls = action("ls", "List the tables that come with fedhpo, and those in a directory.")
@@ -213,19 +190,17 @@ def _add_noise(one: argparse.ArgumentParser) -> None:
     """What `compare` and `advise` share: on what, and how scores are observed."""
     one.add_argument("study", metavar="STUDY", nargs="?", help="the study file (TOML)")
     one.add_argument("--table", metavar="TABLE", help="a table's name or file, in place of training")
-    one.add_argument("--total", type=_positive, metavar="N", help="rounds over all trials")
-    one.add_argument(
-        "--clients", type=_clients, metavar="N", help="validation clients asked, number or share"
-    )
-    one.add_argument("--epsilon", type=_epsilon, metavar="E", help="privacy budget of all scores together")
+    one.add_argument("--total", type=positive, metavar="N", help="rounds over all trials")
+    one.add_argument("--clients", type=clients, metavar="N", help="validation clients asked, number or share")
+    one.add_argument("--epsilon", type=epsilon, metavar="E", help="privacy budget of all scores together")
     one.add_argument("--mechanism", metavar="NAME", help="how scores or choices are made private")
     one.add_argument("--accounting", metavar="NAME", help="how private releases are added up")
-    one.add_argument("--delta", type=_epsilon, metavar="D", help="for accounting pld")
+    one.add_argument("--delta", type=epsilon, metavar="D", help="for accounting pld")
     one.add_argument(
-        "--evaluations", type=_positive, metavar="M", help="private releases to plan for (default: counted)"
+        "--evaluations", type=positive, metavar="M", help="private releases to plan for (default: counted)"
     )
     one.add_argument(
-        "--minimum", type=_clients, metavar="N", help="replies without which nothing private is released"
+        "--minimum", type=clients, metavar="N", help="replies without which nothing private is released"
     )
     one.add_argument(
         "--paired",
@@ -235,7 +210,7 @@ def _add_noise(one: argparse.ArgumentParser) -> None:
     )
     one.add_argument("--average", metavar="NAME", help="compare trials by their last or by recent scores")
     one.add_argument("--bias", type=float, metavar="B", help="how much better clients reply more often")
-    one.add_argument("--workers", type=_natural, metavar="N", help="worker processes (default: one per core)")
+    one.add_argument("--workers", type=natural, metavar="N", help="worker processes (default: one per core)")
 
 
 def _add_compare(compare: argparse.ArgumentParser) -> None:
@@ -243,51 +218,16 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "-m", "--method", action="append", metavar="NAME", help="(default: random, tpe, hyperband, bohb)"
     )
-    compare.add_argument("--seeds", type=_positive, metavar="N", default=8, help="seeds 0..N-1 (default: 8)")
+    compare.add_argument("--seeds", type=positive, metavar="N", default=8, help="seeds 0..N-1 (default: 8)")
     compare.add_argument(
         "--heterogeneity", type=float, metavar="P", default=0.0, help="of the table (default: 0, as it is)"
     )
     compare.add_argument(
         "--surrogate", action="store_true", help="any config of the space, answered by the table's surrogate"
     )
-    _add_output(compare, "FILE", help="the page (default: compare-NAME.html)")
+    add_output(compare, "FILE", help="the page (default: compare-NAME.html)")
     compare.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
     compare.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def _add_bench(bench: argparse.ArgumentParser) -> None:
-    bench.add_argument("--suite", default="quick", help="quick, standard, full or smoke (default: quick)")
-    bench.add_argument(
-        "-m", "--method", action="append", metavar="NAME", help="may be given again (default: all)"
-    )
-    bench.add_argument(
-        "--table",
-        action="append",
-        metavar="TABLE",
-        help="name or file; may be given again (default: shipped)",
-    )
-    bench.add_argument(
-        "--reference", metavar="NAME", default="auto", help="what others are compared with (default: auto)"
-    )
-    bench.add_argument("--seeds", type=_positive, metavar="N", help="(default: the suite's)")
-    bench.add_argument(
-        "--test", action="append", metavar="NAME", help="a table that nothing was tried on, to be kept apart"
-    )
-    _add_output(bench, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
-    bench.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
-    bench.add_argument(
-        "--cells",
-        metavar="FILE",
-        help="cells to go on from, such as docs/bench-cells.xz; written anew with all",
-    )
-    bench.add_argument(
-        "--workers", type=_natural, metavar="N", help="worker processes (default: one per core)"
-    )
-    bench.add_argument(
-        "--known", action="store_true", help="play nothing: the page of the cells that are there already"
-    )
-    bench.add_argument("--note", default="", metavar="TEXT", help="a sentence for the top of the page")
-    bench.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -307,14 +247,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    first = next((one for one in arguments if not one.startswith("-")), "")
     try:
-        options = parser().parse_args(arguments)
+        options = parser([first]).parse_args(arguments)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
+    except FedhpoError as error:  # a command that is not installed
+        return _failed(argparse.Namespace(json="--json" in arguments), str(error), BAD_INPUT)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    command = importlib.import_module(f"fedhpo.cli.{options.command}")
+    run = getattr(options, "run_elsewhere", None)
+    run = run or importlib.import_module(f"fedhpo.cli.{options.command}").run
     try:
-        code: int = command.run(options)
+        code: int = run(options)
         return code
     except KeyboardInterrupt as stop:
         code = exit_code(stop)
@@ -359,48 +304,3 @@ def _write_traceback() -> str:
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
     print(f"fedhpo: warning: {message}", file=sys.stderr)
-
-
-def _natural(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-    return int(text)
-
-
-def _clients(text: str) -> int | float:
-    """A number of clients, or a share of them."""
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number of clients or a share in (0, 1], not {text!r}")
-    return share
-
-
-def _epsilon(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, not {text!r}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, not {text!r}")
-    return value

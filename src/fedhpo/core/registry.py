@@ -24,7 +24,7 @@ from fedhpo.core.user_code import in_words
 
 #: The group of entry points. Their names begin with one of `KINDS` and a dot.
 GROUP = "fedhpo"
-KINDS = ("method", "sampler", "schedule", "policy", "data", "model", "aggregation")
+KINDS = ("method", "sampler", "schedule", "policy", "data", "model", "aggregation", "command", "tables")
 
 T = TypeVar("T")
 

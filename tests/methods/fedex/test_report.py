@@ -20,8 +20,8 @@ from fedhpo.methods.fedex.section import (
 )
 from fedhpo.report import write_report
 from fedhpo.report.view import load_view
-from fedhpo.research.ground_truth import train_alone
 from fedhpo.testing import ToyFederation
+from fedhpo_papers.shared.train_alone import train_alone
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 BUDGET = {"rounds": 6, "total": 18, "cohort": 5}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedhpo.core.errors import unknown_name
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.registry import installed
 from fedhpo.research.tables.curve_table import CurveTable
 
 #: Where tables lie that come with fedhpo; their recipes are in `docs/tables.md`.
@@ -13,8 +14,16 @@ SUFFIX = ".table"
 
 
 def shipped_tables() -> dict[str, Path]:
-    """The tables that come with fedhpo, by name."""
-    return {path.stem: path for path in sorted(DIRECTORY.glob(f"*{SUFFIX}"))}
+    """The tables that come with fedhpo and with installed packages, by name.
+
+    A package brings tables by an entry point `tables.NAME` in the group `fedhpo`: a function that returns the
+    directory they lie in.
+    """
+    found = [
+        DIRECTORY,
+        *(Path(point.load()()) for points in installed("tables").values() for point in points),
+    ]
+    return {path.stem: path for where in found for path in sorted(where.glob(f"*{SUFFIX}"))}
 
 
 def load_table(name: str | Path) -> CurveTable:
@@ -30,5 +39,7 @@ def load_table(name: str | Path) -> CurveTable:
         return CurveTable.load(shipped[str(name)])
     path = Path(name)
     if not path.exists() and path.suffix != SUFFIX and path.parent == Path("."):
-        raise unknown_name("table", str(name), [*shipped, f"a file such as my{SUFFIX}"])
+        error = unknown_name("table", str(name), [*shipped, f"a file such as my{SUFFIX}"])
+        more = "" if installed("tables") else "; fedhpo-papers brings more: `pip install ./papers` in a clone"
+        raise InputError(f"{error}{more}")
     return CurveTable.load(path)

@@ -1,0 +1,1 @@
+"""`fedhpo reproduce` and `fedhpo bench`."""
