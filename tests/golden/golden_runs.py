@@ -1,8 +1,8 @@
 """Small runs that a version left behind, kept as archives in `runs/`: some stopped midway, some finished.
 
 `go_on` begins a run or resumes it; the same calls did so when the runs were made. `golden.py --runs` reads
-and resumes all of them, and with `--renew` makes those that have no archive. Never make one anew: what counts is
-that later versions read what 0.2.0 wrote.
+and resumes all of them, and with `--renew` makes those that have no archive. Never make one anew: what counts
+is that later versions read what 0.2.0 wrote.
 """
 
 from __future__ import annotations

@@ -2,10 +2,24 @@
 
 import pytest
 from golden_digests import probe
-from golden_runs import FINISHED, HERE, STOPPED, expected, page_of, read_back, resumed, unpacked
+from golden_runs import (
+    FINISHED,
+    HERE,
+    STOPPED,
+    expected,
+    go_on,
+    kept_runs,
+    page_of,
+    read_back,
+    resumed,
+    unpacked,
+)
 
+import fedhpo as fh
+from fedhpo.core import version
 from fedhpo.methods.registry import METHODS
-from fedhpo.run import list_runs
+from fedhpo.run import OtherVersionError, list_runs, record
+from fedhpo.tuning import tune
 
 #: Whose report.html is written and whose page is asked for: each says something of its own.
 SHOWN = ("fedex", "private", "trouble")
@@ -51,3 +65,35 @@ def test_a_stopped_run_goes_on_to_its_stored_result(name, tmp_path, monkeypatch)
         "same",
         "refused",
     )
+
+
+RAISED = {"stopped-own-function": "engine", "stopped-private": "privacy", "stopped-flower": "remote"}
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_a_raised_number_refuses_the_run_with_the_commit_to_use_and_reads_it(name, tmp_path, monkeypatch):
+    what = RAISED[name]
+    monkeypatch.chdir(HERE)
+    monkeypatch.setattr(tune, "NUMBERS", {**version.NUMBERS, what: 2})
+    monkeypatch.setattr(version, "RAISED", (version.Raised(what, 1, "6a36d7f"),))
+    run = unpacked(name, tmp_path)
+    message = rf"number of {what} 1, now 2\): to resume it, in a clone of fedhpo: git checkout 6a36d7f && pip"
+    with pytest.raises(OtherVersionError, match=message):
+        go_on(kept_runs()[name], run)
+    assert [facts["status"] for facts in list_runs(tmp_path)] == ["stopped"]
+    read_back("finished-sha", unpacked("finished-sha", tmp_path).parent, tmp_path, report=False)
+
+
+def test_a_number_concerns_only_the_runs_that_depend_on_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune, "NUMBERS", {**version.NUMBERS, "privacy": 2, "remote": 2})
+    assert go_on(kept_runs()["finished-sha"], unpacked("finished-sha", tmp_path)).status == "finished"
+
+
+def test_an_older_format_is_read_and_not_written(tmp_path, monkeypatch):
+    """A version that writes format 3 goes on reading format 2."""
+    monkeypatch.setattr(record, "FORMAT", 3)
+    monkeypatch.setattr(version, "RAISED", (version.Raised("record", 2, "6a36d7f"),))
+    run = unpacked("finished-sha", tmp_path)
+    assert fh.load_run(run).facts["method"]["name"] == "sha"
+    with pytest.raises(OtherVersionError, match="which this version reads but does not continue.*6a36d7f"):
+        go_on(kept_runs()["finished-sha"], run)
