@@ -380,7 +380,7 @@ def test_a_result_that_the_log_lost_is_not_drawn_again(tmp_path):
 # Old runs, and long ones
 
 
-def test_a_run_of_the_first_format_names_the_version_to_install(tmp_path):
+def test_a_run_of_the_first_format_names_the_commit_to_use(tmp_path):
     path = tmp_path / "old"
     path.mkdir()
     with sqlite3.connect(path / "record.sqlite") as database:
@@ -391,7 +391,7 @@ def test_a_run_of_the_first_format_names_the_version_to_install(tmp_path):
         rows = [(key, json.dumps(value)) for key, value in facts.items()]
         database.executemany("INSERT INTO meta VALUES (?, ?)", rows)
     message = (
-        r"begun with fedhpo 0.1.0 .*: pip install fedhpo==0.1.0 to go on with it, or choose another name"
+        r"begun with fedhpo 0\.1\.0 \(its record has format 1; .* git checkout 0a59939 && pip install -e \."
     )
     with pytest.raises(OtherVersionError, match=message):
         carried_on(path)

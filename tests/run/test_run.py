@@ -11,8 +11,10 @@ import pytest
 from small_method import main
 
 import fedhpo.run.run as run_module
+from fedhpo.core import version
 from fedhpo.core.errors import InputError
-from fedhpo.core.run_errors import DamageError, RunError
+from fedhpo.core.run_errors import DamageError, OtherVersionError, RunError
+from fedhpo.core.version import Raised
 from fedhpo.protocol.federation import Work
 from fedhpo.run import Record, Run, list_runs, open_read
 from fedhpo.run.recorded import RecordedSession
@@ -53,11 +55,33 @@ def test_another_study_or_method_is_refused_by_its_first_difference(tmp_path):
     begun(tmp_path / "run").close()
 
 
-def test_another_method_number_names_the_version_to_install(tmp_path):
+def test_a_raised_number_names_the_commit_to_use(tmp_path, monkeypatch):
     begun(tmp_path / "run").close()
-    version = metadata.version("fedhpo")
-    with pytest.raises(RunError, match=rf"number 1, now 2\): pip install fedhpo=={version} to resume it"):
+    lines = (Raised("sha", 1, "1234abc"), Raised("engine", 1, "2345bcd"))
+    monkeypatch.setattr(version, "RAISED", lines)
+    with pytest.raises(OtherVersionError, match=r"number of sha 1, now 2\): .* git checkout 1234abc &&"):
         begun(tmp_path / "run", method_number=2)
+    with pytest.raises(OtherVersionError, match=r"number of engine 1, now 2\): .* git checkout 2345bcd &&"):
+        begun(tmp_path / "run", numbers={"engine": 2})
+    begun(tmp_path / "run", numbers={"engine": 1}).close()
+
+
+def test_a_number_that_is_not_listed_is_not_ours_to_look_up(tmp_path):
+    """A method of the user's own was given another number."""
+    begun(tmp_path / "run").close()
+    with pytest.raises(OtherVersionError, match="take the source that it was begun with"):
+        begun(tmp_path / "run", method_number=2)
+
+
+def test_a_run_keeps_the_numbers_that_were_raised(tmp_path):
+    """Of those that were not, it says nothing: it is the run that 0.2.0 would have begun."""
+    begun(tmp_path / "old", numbers={"engine": 1}).close()
+    begun(tmp_path / "new", numbers={"engine": 2, "privacy": 1}).close()
+    assert open_read(tmp_path / "old").record.get("numbers") is None
+    assert open_read(tmp_path / "new").record.get("numbers") == {"engine": 2}
+    begun(tmp_path / "new", numbers={"engine": 2, "privacy": 1}).close()
+    with pytest.raises(OtherVersionError, match="number of engine 2, now 1"):
+        begun(tmp_path / "new", numbers={"engine": 1, "privacy": 1})
 
 
 def test_other_versions_of_numpy_and_torch_warn(tmp_path, monkeypatch):

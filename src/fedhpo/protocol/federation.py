@@ -314,6 +314,8 @@ class Federation(ABC):
 
     #: Whether clients score by metrics of their own, which fedhpo knows only by name.
     own_metrics: bool = False
+    #: Whether clients are asked by messages, so that their replies are checked and may be late.
+    remote: bool = False
     #: What this federation can do, out of the names above.
     capabilities: frozenset[str]
     #: Clients that can train, that hold validation data, that hold test data.

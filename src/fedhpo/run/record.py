@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 from fedhpo.core.canonical import canonical, first_difference
 from fedhpo.core.digests import digest, event_digest, row_digest
 from fedhpo.core.run_errors import DamageError, OtherVersionError, ReplayError, RunError, trouble_at
+from fedhpo.core.version import way_back
 from fedhpo.protocol.federation import Cost
 from fedhpo.protocol.session import RELEASES
 from fedhpo.run.codec import expand, squeeze
@@ -41,8 +42,10 @@ from fedhpo.run.database import (
 )
 from fedhpo.run.witness import Witness
 
-#: Raised when the tables or the payloads change.
+#: Raised when the tables or the payloads change: see `fedhpo.core.version`.
 FORMAT = 2
+#: Formats that can be read, all that a version wrote from 0.2.0 on; only the newest is written.
+READABLE = frozenset({2})
 #: The file beside the record that knows of what must not be lost.
 WITNESS = "witness"
 
@@ -188,7 +191,7 @@ class Record:
             raise self._other_version(dict(self._rows("SELECT key, value FROM meta")))
         rows = self._rows("SELECT key, value, digest, (SELECT max(number) FROM events) FROM meta")
         facts = {key: self._checked("meta", (key, value), stated)[1] for key, value, stated, _ in rows}
-        if facts.get("format") != str(FORMAT) and "format" in facts:
+        if "format" in facts and not self._understood(facts["format"]):
             raise self._other_version(facts)
         head: dict[str, Any] = json.loads(facts["head"]) if "head" in facts else {"keys": None}
         if head["keys"] != sorted(facts):
@@ -206,6 +209,10 @@ class Record:
             self._checkpoint_before += seconds
             self._bytes_before += size
 
+    def _understood(self, form: str) -> bool:
+        """Whether the record has a format that can be read; one that is written must have the newest."""
+        return form in {str(FORMAT), *(map(str, READABLE) if self.read_only else ())}
+
     def _other_version(self, facts: Mapping[str, str]) -> RunError:
         try:
             form = json.loads(facts["format"])
@@ -213,10 +220,11 @@ class Record:
         except (KeyError, TypeError, ValueError) as error:
             return DamageError(self.path, f"its format cannot be read ({error})")
         whose = f"fedhpo {version}" if version else "another version of fedhpo"
-        install = f"pip install fedhpo=={version} to go on with it, or " if version else ""
+        back = way_back(self.directory, version, {"record": form})
+        read = ", which this version reads but does not continue" if form in READABLE else ""
         return OtherVersionError(
-            f"run {self.directory} was begun with {whose} (its record has format {form}, this version writes "
-            f"{FORMAT}): {install}choose another name"
+            f"run {self.directory} was begun with {whose} (its record has format {form}{read}; this version "
+            f"writes {FORMAT}): {back}; or choose another name"
         )
 
     def _checked(self, table: str, row: Sequence[Any], stated: Any) -> Sequence[Any]:

@@ -28,6 +28,7 @@ from fedhpo.core.run_errors import (
     RunError,
     trouble_at,
 )
+from fedhpo.core.version import VERSION, way_back
 from fedhpo.protocol.ledger import Budget, Ledger
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.extension import Refusal, extend, totals, without_total
@@ -44,6 +45,8 @@ RECORD, LOCK, CHECKPOINTS, RESULT, HISTORY = (
 )
 #: Differences that a message names.
 _NAMED = 3
+#: The numbers of a run that keeps none: see `fedhpo.core.version`.
+_FIRST = 1
 STUDY_TEXT, STUDY_FACTS = "study.toml", "study.json"
 _OURS = {LOCK, CHECKPOINTS, RESULT, HISTORY, WITNESS, STUDY_TEXT, STUDY_FACTS, "clients.json"}
 
@@ -85,8 +88,11 @@ class Run:
         budget: Budget | None = None,
         fingerprint: Mapping[str, Any] | None = None,
         refusal: Refusal | None = None,
+        numbers: Mapping[str, int] | None = None,
     ) -> Run:
         """Begin a run, or go on with it: then study, method, its number and the fingerprint must be the same.
+
+        So must `numbers`, those of `fedhpo.core.version` that are this run's.
 
         Only the total may be larger, where `refusal`, asked with the old and the new one, gives no reason
         against it; see `fedhpo.run.extension`.
@@ -106,9 +112,10 @@ class Run:
             try:
                 run = cls(path, record, lock, budget)
                 if record.get("study") is None:
-                    run._create(study, method, method_number, study_text, fingerprint)
+                    run._create(study, method, method_number, study_text, fingerprint, numbers or {})
                 else:
-                    run._check(study, method, method_number, fingerprint)
+                    run._check_numbers(method, method_number, numbers or {})
+                    run._check(study, fingerprint)
                     if extend(path, record, study, refusal):
                         run._note_total(study_text)
                 run._check_written()
@@ -137,7 +144,9 @@ class Run:
         number: int,
         text: str | None,
         fingerprint: Mapping[str, Any] | None,
+        numbers: Mapping[str, int],
     ) -> None:
+        raised = {what: number for what, number in numbers.items() if number != _FIRST}
         name, written = _study_file(json.loads(canonical(study)), text)
         _write(self.path / name, written)
         # Last, and in one transaction: a directory without it counts as not yet begun.
@@ -150,31 +159,20 @@ class Run:
             created=time.time(),
             repeats=True,
             fingerprint=fingerprint,
+            **({"numbers": raised} if raised else {}),
         )
 
-    def _check(
-        self, study: Mapping[str, Any], method: str, number: int, fingerprint: Mapping[str, Any] | None
-    ) -> None:
-        recorded = self.record.get("method")
-        if method != recorded:
-            raise InputError(
-                f"run {self.path} holds method {recorded!r}, not {method!r}: choose another name"
-            )
+    def _check(self, study: Mapping[str, Any], fingerprint: Mapping[str, Any] | None) -> None:
         difference = first_difference(without_total(self.record.get("study")), without_total(study))
         if difference:
             where, old, new = difference
             found = f"{where} is {old} there, {new} here"
-            raise InputError(f"run {self.path} holds another study ({found}): choose another name")
+            raise InputError(
+                f"run {self.path} holds another study ({found}): {self._other_source()}choose another name"
+            )
         if fingerprint is not None:
             self._check_fingerprint(json.loads(canonical(fingerprint)))
         then, now = self.record.get("versions"), versions()
-        old_number = self.record.get("method_number")
-        if number != old_number:
-            raise RunError(
-                f"run {self.path} was begun with fedhpo {then['fedhpo']}, whose {method} makes other calls "
-                f"than that of fedhpo {now['fedhpo']} (number {old_number}, now {number}): "
-                f"pip install fedhpo=={then['fedhpo']} to resume it, or choose another name"
-            )
         changed = [
             f"{name} {then[name]} (now {now[name]})" for name in ("numpy", "torch") if then[name] != now[name]
         ]
@@ -183,6 +181,35 @@ class Run:
                 f"run {self.path} was begun with {', '.join(changed)}: it may not repeat bit for bit",
                 stacklevel=3,
             )
+
+    def _check_numbers(self, method: str, number: int, numbers: Mapping[str, int]) -> None:
+        """Refuse another method, and a run whose results this source would not repeat; it reads it."""
+        recorded = self.record.get("method")
+        if method != recorded:
+            raise InputError(
+                f"run {self.path} holds method {recorded!r}, not {method!r}: choose another name"
+            )
+        kept, now = self.record.get("numbers", {}), {method: number, **numbers}
+        then = {
+            method: self.record.get("method_number"),
+            **{what: kept.get(what, _FIRST) for what in numbers},
+        }
+        changed = {what: old for what, old in then.items() if old != now[what]}
+        if changed:
+            version = self.record.get("versions")["fedhpo"]
+            told = ", ".join(f"number of {what} {old}, now {now[what]}" for what, old in changed.items())
+            raise OtherVersionError(
+                f"run {self.path} was begun with fedhpo {version} and would go on with other results here "
+                f"({told}): {way_back(self.path, version, changed)}; or choose another name. Reports, "
+                "exports and load_run read it here too"
+            )
+
+    def _other_source(self) -> str:
+        """How to go on with the run where another version began it, whose source may be what differs."""
+        version = self.record.get("versions")["fedhpo"]
+        if version == VERSION:
+            return ""
+        return f"it was begun with fedhpo {version}: {way_back(self.path, version, {})}; or "
 
     def _check_fingerprint(self, now: Mapping[str, Any]) -> None:
         """Refuse data, a model or code that the run does not belong to."""
@@ -199,7 +226,8 @@ class Run:
             more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
             raise InputError(
                 f"run {self.path} does not belong to what it is called with now: "
-                f"{'; '.join(found[:_NAMED])}{more}. Undo that to go on with the run, or choose another name"
+                f"{'; '.join(found[:_NAMED])}{more}. Undo that to go on with the run, or "
+                f"{self._other_source()}choose another name"
             )
 
     def _check_written(self) -> None:
@@ -437,7 +465,8 @@ def _open_to_write(path: Path) -> Record:
 def versions() -> dict[str, str | None]:
     """What this run is computed with; torch is asked without importing it."""
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("fedhpo", "numpy", "torch"):
+    found["fedhpo"] = VERSION  # that of this source, whatever is installed beside it
+    for package in ("numpy", "torch"):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedhpo.core.version import NUMBERS
 from fedhpo.methods import Tuner
 from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.failures import Failures
@@ -196,6 +197,7 @@ def _opened(
         budget=prepared.budget,
         fingerprint=_belongs_to(federation, method, search.space) if kept else None,
         refusal=lambda old, new: refuses_more(method, old, new, search.rounds, private=prepared.private),
+        numbers=_numbers(federation, private=prepared.private),
     )
     run.ledger.earlier = run.record.earlier
     return run
@@ -271,6 +273,12 @@ def _finished(
     result = Result(outcome, Table(rows), path, model, policy, predictor_of(federation, model))
     watch.tell("stop" if reason else "finish", search)
     return result
+
+
+def _numbers(federation: Federation, *, private: bool) -> dict[str, int]:
+    """The numbers on which the results of such a run depend, besides the method's own."""
+    apply = {"engine": True, "privacy": private, "remote": federation.remote}
+    return {what: NUMBERS[what] for what, applies in apply.items() if applies}
 
 
 def _belongs_to(federation: Federation, method: Method | Tuner, space: Space) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class RemoteClients(Federation):
         only now and then. Real clients do not.
     """
 
+    remote = True
+
     def __init__(
         self,
         transport: Transport,

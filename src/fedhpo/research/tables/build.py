@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive, stream
+from fedhpo.core.version import NUMBERS
 from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Floats, Ints, Work
 from fedhpo.research.tables.curve_table import Again, CurveTable
@@ -106,6 +107,7 @@ def build_table(
             1,
             study.text,
             fingerprint=federation.fingerprint(study.space.default().model),
+            numbers={"engine": NUMBERS["engine"]},
         ) as held,
     ):
         failures = Failures(warn_of)
