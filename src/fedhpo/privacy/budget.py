@@ -15,7 +15,7 @@ file itself is safe against stands in `fedhpo.privacy.journal`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ class PrivacyLedger:
         `planned` makes it from what each client has spent. Raises `BudgetError` where that is too much.
         """
         with self._journal.locked() as held:
-            books = self._books(held.lines)
+            books = self._books(held.content)
             if run in books.runs:
                 return books.runs[run].share
             share = planned(books.spent)
@@ -145,7 +145,7 @@ class PrivacyLedger:
     def standing(self, run: str, known: Standing) -> Standing:
         """Where the ledger stands for a run that has released nothing since `known`; else it is refused."""
         content = self._journal.read()
-        self._taken(self._books(content.lines), run, known, content)
+        self._taken(self._books(content), run, known, content)
         return replace(known, position=content.position)
 
     def pay(
@@ -159,11 +159,11 @@ class PrivacyLedger:
         record is to keep with the release, and whether it was paid again.
         """
         with self._journal.locked() as held:
-            books = self._books(held.lines)
+            books = self._books(held.content)
             taken = self._taken(books, run, known, held.content)
             number = taken.releases + 1
             line: dict[str, Any] = {"run": run, "release": number}
-            again = taken.releases > known.drawn or taken.settled
+            again = taken.releases > known.drawn or taken.settled or taken.doubtful
             if again:
                 self._check(cost, books, "this release, which may have been drawn before, is")
                 line["again"] = cost.to_dict()
@@ -178,7 +178,7 @@ class PrivacyLedger:
         A run that paid for a release twice keeps what it took: another copy of it may have spent the rest.
         """
         with self._journal.locked() as held:
-            taken = self._books(held.lines).runs.get(run)
+            taken = self._books(held.content).runs.get(run)
             if taken is not None and not taken.settled and not taken.again:
                 held.append({"run": run, **spent.to_dict()})
 
@@ -216,10 +216,10 @@ class PrivacyLedger:
                 )
 
     def _read(self) -> Books:
-        return self._books(self._journal.read().lines)
+        return self._books(self._journal.read())
 
-    def _books(self, lines: Sequence[Any]) -> Books:
-        return read_books(lines, self._damage)
+    def _books(self, content: Content) -> Books:
+        return read_books(content.entries, self._damage)
 
     def _damage(self, number: int) -> DamageError:
         return DamageError(self._journal.path, f"line {number} is no line of a privacy ledger", REMEDY)

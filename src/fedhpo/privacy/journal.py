@@ -50,6 +50,20 @@ class Content:
     end: int
 
     @property
+    def entries(self) -> list[Any]:
+        """What counts: the lines, and what is left of one that was cut short."""
+        return [*self.lines, *self._torn_line]
+
+    @property
+    def _torn_line(self) -> list[Any]:
+        return [{TORN: self.torn.decode(errors="replace")}] if self.torn else []
+
+    def followed_by(self, line: Any) -> list[Any]:
+        """The lines to write so that this one stands in the file."""
+        named = [] if self.identity else [{IDENTITY: secrets.token_hex(16)}]
+        return [*named, *self._torn_line, line]
+
+    @property
     def position(self) -> Position:
         """How far it has come."""
         return Position(self.identity or "", len(self.lines), self.chain[-1] if self.chain else "")
@@ -61,19 +75,11 @@ class Held:
     def __init__(self, path: Path, descriptor: int, content: Content) -> None:
         self._path, self._descriptor, self.content = path, descriptor, content
 
-    @property
-    def lines(self) -> list[Any]:
-        """Its lines so far."""
-        return self.content.lines
-
     def append(self, line: Any) -> None:
         """Write a line; on disk and known to the witness when this returns, else the file is as it was."""
         content = self.content
-        identity = content.identity or secrets.token_hex(16)
-        added = [] if content.identity else [{IDENTITY: identity}]
-        if content.torn:
-            added.append({TORN: content.torn.decode(errors="replace")})
-        added.append(line)
+        added = content.followed_by(line)
+        identity = content.identity or added[0][IDENTITY]
         before = content.chain[-1] if content.chain else ""
         text, _ = chained_lines(before, added)
         chain = [last for _, last in whole_lines(text.splitlines(), before)]

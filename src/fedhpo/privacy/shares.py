@@ -55,6 +55,8 @@ class Taken:
     #: How many releases it was charged for.
     releases: int = 0
     settled: bool = False
+    #: Whether a line that was cut short may be one more of them.
+    doubtful: bool = False
     #: Releases that were paid on top.
     again: list[Share] = field(default_factory=list)
 
@@ -118,7 +120,7 @@ def _enter(books: Books, line: Mapping[str, Any]) -> None:
         return
     if TORN in line:
         for run, taken in books.runs.items():
-            taken.releases += _may_begin(line[TORN], run)
+            taken.doubtful |= _may_begin(line[TORN], run)
     elif books.total is None:
         total = float(line["total"])
         if line["kind"] != KIND or not 0 < total < math.inf:
@@ -128,7 +130,7 @@ def _enter(books: Books, line: Mapping[str, Any]) -> None:
         taken = books.runs[line["run"]]
         if line["release"] != taken.releases + 1:
             raise ValueError("releases follow each other")
-        taken.releases += 1
+        taken.releases, taken.doubtful = taken.releases + 1, False
         if "again" in line:
             taken.again.append(Share.of(line["again"]))
     else:

@@ -38,14 +38,15 @@ class SpendingLedger:
     @property
     def spent(self) -> float:
         """The sum of all charges."""
-        return self._sum(self._journal.read().lines)
+        return self._sum(self._journal.read().entries)
 
     def charge(self, epsilon: float, what: str) -> None:
         """Write down a charge, or refuse it where it would exceed the total; on disk when this returns."""
         with self._journal.locked() as held:
-            spent = self._sum(held.lines)
+            entries = held.content.entries
+            spent = self._sum(entries)
             charge = {"epsilon": epsilon, "for": what}
-            if self._sum([*held.lines, charge]) > self._total * (1 + _SLACK):
+            if self._sum([*entries, charge]) > self._total * (1 + _SLACK):
                 raise BudgetError(
                     f"privacy: epsilon {epsilon:g} for {what} is refused: {spent:g} of {self._total:g} "
                     "is spent"
