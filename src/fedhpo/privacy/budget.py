@@ -185,7 +185,8 @@ class PrivacyLedger:
     def _taken(self, books: Books, run: str, known: Standing, content: Content) -> Taken:
         """The run in the ledger, if its record belongs to it and is not too far behind."""
         where, position = self._journal.path, known.position
-        if position.lines and (position.ledger != content.identity or not position.within(content.chain)):
+        # A ledger of fedhpo 0.2.0 has no identity before its next charge.
+        if position.ledger not in ("", content.identity) or not position.within(content.chain):
             raise RunError(
                 f"the privacy ledger {where} is not what the run drew on, which had {position.lines} lines: "
                 "it was replaced, cut, or is an older copy. Bring back the one that the run drew on; a run "
