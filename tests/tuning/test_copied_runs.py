@@ -228,3 +228,14 @@ def test_a_run_of_0_2_0_goes_on_and_its_copies_are_noticed_from_then_on(tmp_path
     assert most_spent(tmp_path) == 1.0
     with pytest.raises(RunError, match="has charged 2 releases of this run, and its record holds 0"):
         tune(tmp_path, "copy")
+
+
+def test_a_private_run_without_a_ledger_says_that_copies_are_not_noticed(tmp_path):
+    options = {"rounds": 2, "total": 4, "cohort": 4, "evaluation": fh.Evaluator(privacy=fh.Privacy(1.0))}
+    result = fh.tune(ToyFederation(), SPACE, fh.TPE(trials=2), run=tmp_path / "a", **options)
+    assert "that is not noticed; set `budget` and `total`" in result.facts["privacy"]["copies"]
+    page = fh.write_report([tmp_path / "a"], tmp_path / "report.html").read_text()
+    assert "a copy or an older state of its directory" in page
+    kept_nowhere = fh.tune(ToyFederation(), SPACE, fh.TPE(trials=2), **options)
+    assert "copies" not in kept_nowhere.facts["privacy"]
+    assert "copies" not in tune(tmp_path).facts["privacy"]
