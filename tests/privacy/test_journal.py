@@ -135,6 +135,8 @@ def test_a_cut_line_that_no_witness_knows_of_is_refused(path):
     path.write_bytes(whole[:-1])
     with pytest.raises(DamageError, match="line 2 is cut short, and nothing in"):
         charge(path)
+    path.write_bytes(whole[:20])  # as after a kill in the very first line: nobody can have drawn on it
+    assert spent(path) == 0.0
     path.write_bytes(whole)  # without a witness the file alone counts, and has one again
     charge(path)
     path.write_bytes(whole)

@@ -5,7 +5,8 @@
 - Each line's digest covers the line before it: see `fedhpo.core.journal`. A line that was changed is refused,
   and so is a file that ends before the line that the witness knows of.
 - A crash may cut the last line short. Whoever wrote it had not gone on, and the witness confirms that: the
-  line is kept as `torn`, and the ledger counts it as a charge. Without a witness the file is refused.
+  line is kept as `torn`, and the ledger counts it as a charge. Without a witness the file is refused, unless
+  the line is its first one.
 - Files of fedhpo 0.2.0 have no digests. They are read as they are; the next line that is written
   names the file and covers all lines before it.
 """
@@ -145,7 +146,7 @@ class Journal:
         known = witness.noted_at(self.path) if identity is None else witness.noted(identity, self.path)
         if known is not None and (known[0].ledger != identity or not known[0].within(content.chain)):
             raise self._rolled_back(content, *known)
-        if content.torn and known is None:
+        if content.torn and known is None and not (not content.lines and _begins(content.torn)):
             raise DamageError(
                 self.path,
                 f"line {len(content.lines) + 1} is cut short, and nothing in {witness.state_directory()} says "
@@ -182,6 +183,13 @@ class Journal:
             "lines was here. It was cut, emptied, replaced, or is an older copy",
             f"{REMEDY}. Only where the ledger that was here is about other clients, delete {file}",
         )
+
+
+def _begins(torn: bytes) -> bool:
+    """Whether a file holds no more than the beginning of its first line: then nobody had drawn on it."""
+    first = json.dumps([{IDENTITY: ""}]).encode()[: -len(b'"}]')]
+    length = min(len(torn), len(first))
+    return torn[:length] == first[:length]
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
