@@ -2,11 +2,11 @@
 
     python benchmarks/ledger.py [--faults 1000] [--seed 0] [--only WORD]
 
-Each fault gets a world of its own: a ledger, a private run of four releases, a witness. An oracle outside of it
-notes every draw of noise. Afterwards no more releases may have been drawn than the ledger has lines for, no
-client may have given more epsilon than the ledger says, and nobody more than the total. A run that an honest
-user may have (after a full disk, a kill, a move) must go on. Exit code 1 if a release was not charged, a run is
-stuck, or a process ended in anything but an error of fedhpo. At the end stands what cannot be noticed.
+Each fault gets a world of its own: a ledger, a private run of four releases, a witness. An oracle outside of
+it notes every draw of noise. Afterwards no more releases may have been drawn than the ledger has lines for,
+no client may have given more epsilon than the ledger says, and nobody more than the total. A run that an honest
+user may have (after a full disk, a kill, a move) must go on. Exit code 1 if a release was not charged, a run
+is stuck, or a process ended in anything but an error of fedhpo. At the end stands what cannot be noticed.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def main() -> int:
         worlds = started(folder)
         turns: Counter[str] = Counter()
         for number in range(given.faults):
-            if number % 100 == 0:
-                print(f"{number} faults, {len(wrong)} wrong", file=sys.stderr, flush=True)
+            if number % 50 == 0:
+                print(f"{number} faults, {len(wrong)} wrong", *wrong[:3], file=sys.stderr, flush=True)
             name = names[number % len(names)]
             fault, rng = FAULTS[name][0], Random(f"{given.seed} {number}")
             world = worlds[turns[name] % len(worlds)].copy(folder / f"w{number}")

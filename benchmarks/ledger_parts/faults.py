@@ -1,8 +1,8 @@
 """What is done to a world: disks that are full or fail, kills, changed files, copies, several processes.
 
 Each fault gets a world of its own and leaves it so that its draws and its ledger can be compared. It returns
-how it ended: "went on" (with nothing paid twice), "repaid", or "refused". A fault that an honest user may meet
-(a full disk, a kill, a move) must not leave a run that cannot go on: that is "stuck".
+how it ended: "went on" (with nothing paid twice), "repaid", or "refused". A fault that an honest user may
+meet (a full disk, a kill, a move) must not leave a run that cannot go on: that is "stuck".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fedhpo.privacy import witness
 from fedhpo.privacy.budget import PrivacyLedger, Share
 from fedhpo.run.record import Record
 from fedhpo.search.private import PrivateChannel
-from ledger_parts.world import AFTER_DRAW, BARE, FINISHED, EPSILON, KILLED, REFUSED, RELEASES, Process, World
+from ledger_parts.world import AFTER_DRAW, BARE, EPSILON, FINISHED, KILLED, REFUSED, RELEASES, Process, World
 
 WENT_ON, REPAID, STUCK = "went on", "repaid", "stuck"
 

@@ -34,7 +34,9 @@ FINISHED, STOPPED, REFUSED, BARE, KILLED = "finished", "stopped", "refused", "ba
 _CODES = {10: FINISHED, 11: STOPPED, 12: REFUSED, 13: BARE}
 
 
-#: What else happens right after a draw. The federation, whose code the run remembers, does not know of it.
+#: Who was asked about each trial that is drawn next. A run remembers the federation's code: it knows no more.
+ASKED: list[list[int]] = []
+#: What else happens right after a draw.
 AFTER_DRAW: list[Callable[[], None]] = []
 
 
@@ -43,14 +45,13 @@ class Federation(ToyFederation):
 
     def evaluate(self, trials: Any, clients: Any, split: Any = "validation") -> Any:
         """The scores; who gave them is drawn from next."""
-        Oracle.asked += [[int(client) for client in clients]] * len(trials)
+        ASKED.extend([[int(client) for client in clients]] * len(trials))
         return super().evaluate(trials, clients, split)
 
 
 class Oracle:
     """Writes every noisy mean that is drawn into a file outside of the world, right when it is drawn."""
 
-    asked: list[list[int]] = []
     path: Path | None = None
 
     @classmethod
@@ -60,7 +61,7 @@ class Oracle:
 
         def watched(scores: Any, epsilon: float, noise: Any) -> Any:
             assert cls.path is not None
-            line = json.dumps({"clients": cls.asked.pop(0), "epsilon": epsilon}) + "\n"
+            line = json.dumps({"clients": ASKED.pop(0), "epsilon": epsilon}) + "\n"
             descriptor = os.open(cls.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.write(descriptor, line.encode())
             os.close(descriptor)
@@ -113,7 +114,9 @@ class World:
         )
         return result.status
 
-    def begin(self, name: str = "run", *, before: Callable[[], None] | None = None, **options: Any) -> Process:
+    def begin(
+        self, name: str = "run", *, before: Callable[[], None] | None = None, **options: Any
+    ) -> Process:
         """The same in a process of its own, which `before` prepares."""
         self.draws.touch()
         process = os.fork()
@@ -122,7 +125,7 @@ class World:
         code = 13
         try:
             warnings.simplefilter("ignore")
-            Oracle.path, Oracle.asked = self.draws, []
+            Oracle.path = self.draws
             os.environ["FEDHPO_STATE"] = str(self.state)
             try:
                 if before is not None:
@@ -132,7 +135,9 @@ class World:
                 code = 12
                 _leave(self.folder.with_name(self.folder.name + f"-{os.getpid()}.txt"), str(error))
             except BaseException:
-                _leave(self.folder.with_name(self.folder.name + f"-{os.getpid()}.txt"), traceback.format_exc())
+                _leave(
+                    self.folder.with_name(self.folder.name + f"-{os.getpid()}.txt"), traceback.format_exc()
+                )
         finally:
             os._exit(code)
 

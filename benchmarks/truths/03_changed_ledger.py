@@ -1,4 +1,4 @@
-"""A ledger whose total is spent is edited, cut, emptied, deleted or put back: no further run may be let in."""
+"""A ledger whose total is spent is edited, cut, emptied, deleted or put back: no further run may begin."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def main() -> int:
                 accepted.append(name)
             except fh.FedhpoError:
                 continue
-    print(f"of {len(changes)} changed ledgers {len(accepted)} let a third run in: {', '.join(accepted) or 'none'}")
+    named = ", ".join(accepted) or "none"
+    print(f"of {len(changes)} changed ledgers {len(accepted)} let a third run in: {named}")
     return 1 if accepted else 0
 
 

@@ -37,7 +37,9 @@ def tune(run: Path, ledger: Path, stop: str | None = None) -> None:
 def released(run: Path) -> str:
     """All values that the record holds."""
     with open_read(run) as held:
-        return json.dumps([json.loads(e.result) for e in held.record.events() if e.kind == "decide release" and e.result])
+        return json.dumps(
+            [json.loads(e.result) for e in held.record.events() if e.kind == "decide release" and e.result]
+        )
 
 
 def main() -> int:
@@ -58,7 +60,10 @@ def main() -> int:
             except fh.FedhpoError:
                 refused += 1
         spent = max(fh.PrivacyLedger(ledger).spent.values())
-    print(f"{len(seen)} different sets of exact values for a spending of {spent:g} under a total of 1.5, {refused} refused")
+    print(
+        f"{len(seen)} different sets of exact values for a spending of {spent:g} under a total of 1.5, "
+        f"{refused} refused"
+    )
     return 0 if len(seen) <= spent + 1e-9 else 1
 
 

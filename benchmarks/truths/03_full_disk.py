@@ -19,7 +19,7 @@ RUNS, EPSILON, TOTAL = 6, 0.5, 2.0
 
 
 def fill_disk(path: Path, room: int) -> None:
-    """Let files at this path hold `room` bytes and no more, as the kernel does it: short writes, then ENOSPC."""
+    """Let this file hold `room` bytes and no more, as the kernel does it: short writes, then ENOSPC."""
     pwrite, write = os.pwrite, os.write
 
     def allowed(descriptor: int, data: bytes, offset: int) -> bytes:
@@ -66,7 +66,10 @@ def main() -> int:
                 continue
         spent = max(fh.PrivacyLedger(ledger).spent.values())
     released = passed * EPSILON
-    print(f"{passed} of {RUNS} runs released epsilon {released:g} under a total of {TOTAL:g}; the ledger says {spent:g}")
+    print(
+        f"{passed} of {RUNS} runs released epsilon {released:g} under a total of {TOTAL:g}; "
+        f"the ledger says {spent:g}"
+    )
     return 0 if released <= min(spent, TOTAL) + 1e-9 else 1
 
 

@@ -1,4 +1,4 @@
-"""The file of a ledger: full disks, failing disks, cuts, edits and older copies never make it forget a charge."""
+"""The file of a ledger: full and failing disks, cuts, edits and older copies do not make it forget."""
 
 import errno
 import os
@@ -39,14 +39,15 @@ def test_a_disk_that_is_full_at_any_byte_stops_the_charge_and_takes_it_back(path
     length = len(before.splitlines(keepends=True)[-1])  # as long as the line to come
     for room in range(length):
 
-        def full(descriptor, data, offset, end=len(before) + room):
+        def full(descriptor, data, offset, room=room):
+            end = len(before) + room
             if offset >= end:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return pwrite(descriptor, data[: end - offset], offset)
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", full)
-            with pytest.raises(RunError, match="cannot write .*ledger: No space left on device"):
+            with pytest.raises(RunError, match=r"cannot write .*ledger: No space left on device"):
                 charge(path)
         assert path.read_bytes() == before
     charge(path)
@@ -60,7 +61,7 @@ def test_an_error_of_the_disk_stops_the_charge(path, monkeypatch, call):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail)
-        with pytest.raises(RunError, match="Input/output error"):
+        with pytest.raises(RunError, match=r"Input/output error"):
             charge(path)
     assert spent(path) == (1.0 if call == "ftruncate" else 0.5)  # what could not be taken back counts
 
@@ -69,7 +70,7 @@ def test_a_witness_that_cannot_be_written_stops_the_charge(path, monkeypatch):
     before = path.read_bytes()
     (path.parent / "file").write_text("")
     monkeypatch.setenv("FEDHPO_STATE", str(path.parent / "file"))
-    with pytest.raises(RunError, match="set FEDHPO_STATE to a directory that can be written"):
+    with pytest.raises(RunError, match=r"set FEDHPO_STATE to a directory that can be written"):
         charge(path)
     assert path.read_bytes() == before
 
@@ -103,11 +104,11 @@ def test_a_file_that_is_gone_or_another_is_refused(path, tmp_path):
     charge(tmp_path / "other", 0.1)
     for change in (lambda: path.unlink(), lambda: path.write_bytes(b"")):
         change()
-        with pytest.raises(DamageError, match="a ledger of 3 lines was here"):
+        with pytest.raises(DamageError, match=r"a ledger of 3 lines was here"):
             charge(path)
     for other in (older, tmp_path / "other"):
         shutil.copy(other, path)
-        with pytest.raises(DamageError, match="replaced, or is an older copy"):
+        with pytest.raises(DamageError, match=r"replaced, or is an older copy"):
             charge(path)
     path.write_bytes(latest)
     moved = path.rename(tmp_path / "moved")  # what is moved goes on
@@ -133,14 +134,14 @@ def test_a_cut_line_that_no_witness_knows_of_is_refused(path):
     whole = path.read_bytes()
     shutil.rmtree(state_directory())
     path.write_bytes(whole[:-1])
-    with pytest.raises(DamageError, match="line 2 is cut short, and nothing in"):
+    with pytest.raises(DamageError, match=r"line 2 is cut short, and nothing in"):
         charge(path)
     path.write_bytes(whole[:20])  # as after a kill in the very first line: nobody can have drawn on it
     assert spent(path) == 0.0
     path.write_bytes(whole)  # without a witness the file alone counts, and has one again
     charge(path)
     path.write_bytes(whole)
-    with pytest.raises(DamageError, match="it has 2 lines"):
+    with pytest.raises(DamageError, match=r"it has 2 lines"):
         charge(path)
 
 
@@ -160,13 +161,13 @@ def test_a_run_that_is_behind_its_ledger_pays_again_or_is_refused(tmp_path):
     assert not again
     second, again = paying(ledger, first)
     assert (again, ledger.spent) == (False, {"a": 1.0})
-    with pytest.raises(RunError, match="has charged 2 releases of this run, and its record holds 0"):
+    with pytest.raises(RunError, match=r"has charged 2 releases of this run, and its record holds 0"):
         paying(ledger, begun)
     copied, again = paying(ledger, first)  # one behind
     assert (again, ledger.spent, ledger.paid_again("one")) == (True, {"a": 1.25}, 0.25)
     _, again = paying(ledger, copied)  # the copy is the run now
     assert not again
-    with pytest.raises(RunError, match="charged 4 releases of this run, and its record holds 2"):
+    with pytest.raises(RunError, match=r"charged 4 releases of this run, and its record holds 2"):
         paying(ledger, second)
     ledger.settle("one", Share({"a": 0.1}))  # another copy may have spent what is left: nothing is given back
     assert ledger.spent == {"a": 1.25}
@@ -181,7 +182,7 @@ def test_a_run_killed_at_every_payment_can_go_on(tmp_path):
     assert again
     assert ledger.spent == {"a": 1.75}
     _, again = ledger.pay("one", record[-1], Share({"a": 0.25}), record.append)
-    with pytest.raises(BudgetError, match="which may have been drawn before, is 0.25 more"):
+    with pytest.raises(BudgetError, match=r"which may have been drawn before, is 0.25 more"):
         ledger.pay("one", record[-1], Share({"a": 0.25}), record.append)
 
 
@@ -221,7 +222,7 @@ def test_a_ledger_under_a_run_is_that_of_its_last_release(tmp_path):
     known, _ = paying(ledger, ledger.standing("one", Standing()))
     shutil.rmtree(state_directory())  # the run itself is the second witness
     path.write_bytes(older)
-    with pytest.raises(RunError, match="is not what the run drew on, which had 4 lines"):
+    with pytest.raises(RunError, match=r"is not what the run drew on, which had 4 lines"):
         ledger.standing("one", known)
 
 
@@ -230,7 +231,7 @@ def test_steps_that_do_not_fit_on_the_disk_are_not_kept_in_part(tmp_path, monkey
     steps.add(["first"])
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda fd, data, end: pwrite(fd, data[:5], end) if len(data) > 50 else 0)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left"):
             steps.add(["second"])
     steps.add(["third"])
     assert list(steps) == list(Steps(tmp_path / "steps", {"a": 1})) == ["first", "third"]

@@ -68,7 +68,9 @@ def test_a_copy_that_is_further_behind_is_refused_before_it_trains(tmp_path):
     copied(tmp_path, "copy")
     assert tune(tmp_path).status == "finished"
     federation = ToyFederation()
-    with pytest.raises(RunError, match=r"run .*copy: .*charged 4 releases of this run, .* holds 0: .*another name"):
+    with pytest.raises(
+        RunError, match=r"run .*copy: .*charged 4 releases of this run, .* holds 0: .*another name"
+    ):
         tune(tmp_path, "copy", federation=federation)
     assert not federation.trials
     assert released(tmp_path, "copy") == []
@@ -79,7 +81,9 @@ def test_a_copy_that_is_one_behind_pays_that_release_again(tmp_path):
     tune(tmp_path, stop=3)
     copied(tmp_path, "copy")
     first = tune(tmp_path)
-    with pytest.warns(UserWarning, match=r"run .*copy: a release was charged .* paid again: epsilon 0.25 more"):
+    with pytest.warns(
+        UserWarning, match=r"run .*copy: a release was charged .* paid again: epsilon 0.25 more"
+    ):
         again = tune(tmp_path, "copy")
     assert (again.status, most_spent(tmp_path)) == ("finished", 1.25)
     assert "paid_again" not in first.facts["privacy"]["over_runs"]
@@ -94,7 +98,7 @@ def test_without_room_in_the_total_it_is_refused(tmp_path):
     tune(tmp_path, stop=3, total=1.0)
     copied(tmp_path, "copy")
     tune(tmp_path, total=1.0)
-    with pytest.raises(BudgetError, match="this release, which may have been drawn before, is 0.25 more"):
+    with pytest.raises(BudgetError, match=r"this release, which may have been drawn before, is 0.25 more"):
         tune(tmp_path, "copy", total=1.0)
     assert len(released(tmp_path, "copy")) == 3
 
@@ -122,14 +126,14 @@ def test_a_finished_copy_is_read_where_there_is_no_ledger(tmp_path):
 def test_a_run_that_is_not_finished_needs_its_own_ledger(tmp_path):
     tune(tmp_path, stop=2)
     (tmp_path / "ledger").rename(tmp_path / "away")
-    with pytest.raises(RunError, match="run .*run drew on the privacy ledger .*ledger, which is not there"):
+    with pytest.raises(RunError, match=r"run .*run drew on the privacy ledger .*ledger, which is not there"):
         tune(tmp_path)
     other = fh.Privacy(0.1, budget=str(tmp_path / "other"), total=1.5)
     options = {"rounds": 2, "total": 8, "cohort": 4, "evaluation": fh.Evaluator(privacy=other)}
     fh.tune(ToyFederation(), SPACE, fh.TPE(trials=4), **options)
     shutil.rmtree(os.environ["FEDHPO_STATE"])
     (tmp_path / "other").rename(tmp_path / "ledger")
-    with pytest.raises(RunError, match="is not what the run drew on"):
+    with pytest.raises(RunError, match=r"is not what the run drew on"):
         tune(tmp_path)
 
 
@@ -145,9 +149,9 @@ def test_a_run_killed_between_charge_and_record_pays_that_release_again(tmp_path
     monkeypatch.setattr(Record, "settle", killed)
     with pytest.raises(Killed):
         tune(tmp_path, total=2.0)
-    with pytest.raises(Killed), pytest.warns(UserWarning, match="paid again"):  # in the same place again
+    with pytest.raises(Killed), pytest.warns(UserWarning, match=r"paid again"):  # in the same place again
         tune(tmp_path, total=2.0)
-    with pytest.warns(UserWarning, match="paid again"):
+    with pytest.warns(UserWarning, match=r"paid again"):
         assert tune(tmp_path, total=2.0).status == "finished"
     assert most_spent(tmp_path) == 1.5
     assert lost == [released(tmp_path, "run")[1]["values"]] * 2  # seeded noise on the same sums
@@ -170,7 +174,7 @@ def test_seeded_noise_is_not_put_on_the_sums_of_clients_that_do_not_repeat_thems
     monkeypatch.setattr(Record, "settle", killed)
     with pytest.raises(Killed):
         tune(tmp_path, federation=real())
-    with pytest.warns(UserWarning, match="paid again"):
+    with pytest.warns(UserWarning, match=r"paid again"):
         tune(tmp_path, federation=real())
     assert released(tmp_path, "run")[0]["values"] != lost[0]
 
@@ -196,7 +200,7 @@ def test_a_full_disk_stops_before_the_release_is_drawn(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
         for _ in range(3):
-            with pytest.raises(RunError, match="cannot write .*ledger: No space left on device"):
+            with pytest.raises(RunError, match=r"cannot write .*ledger: No space left on device"):
                 tune(tmp_path)
     assert len(drawn) == 1
     assert tune(tmp_path).status == "finished"  # with room again, and nothing was paid twice
@@ -226,7 +230,7 @@ def test_a_run_of_0_2_0_goes_on_and_its_copies_are_noticed_from_then_on(tmp_path
     copied(tmp_path, "copy")
     assert tune(tmp_path).status == "finished"
     assert most_spent(tmp_path) == 1.0
-    with pytest.raises(RunError, match="has charged 2 releases of this run, and its record holds 0"):
+    with pytest.raises(RunError, match=r"has charged 2 releases of this run, and its record holds 0"):
         tune(tmp_path, "copy")
 
 

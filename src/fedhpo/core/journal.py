@@ -127,8 +127,8 @@ def _whole_lines(path: Path) -> list[Any]:
     found = [line for line, _ in whole_lines(lines, "")]
     if len(found) < len(lines):
         warnings.warn(
-            f"{path} is damaged, or of another version: line {len(found) + 1} is not as it was written; it and "
-            "what follows are done again",
+            f"{path} is damaged, or of another version: line {len(found) + 1} is not as it was written; it "
+            "and what follows are done again",
             stacklevel=3,
         )
     return found

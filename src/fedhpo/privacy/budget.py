@@ -5,18 +5,18 @@ file. A run takes what it may spend of each client before it begins, in one step
 there is as much: two runs at a time cannot both take the rest. When it has finished, what it did not spend is
 given back. A run that was killed holds what it took, and finds it again when it is resumed.
 
-Each release of a run is a line too, with a number, before its noise is drawn. The run's record keeps the number
-of the last release that it holds. So a copy of a run, or an older state of it, is noticed: where the record is
-one release behind the ledger (as after a kill between the two, too), the release is paid again, on top of what
-the run took; one that is further behind is refused. No two releases are drawn for one charge. What the
-file itself is safe against stands in `fedhpo.privacy.journal`.
+Each release of a run is a line too, with a number, before its noise is drawn. The run's record keeps the
+number of the last release that it holds. So a copy of a run, or an older state of it, is noticed: where the
+record is one release behind the ledger (as after a kill between the two), the release is paid again, on top
+of what the run took; one that is further behind is refused. No two releases are drawn for one charge. What
+the file itself is safe against stands in `fedhpo.privacy.journal`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Standing:
     run was about to pay for.
     """
 
-    position: Position = Position("", 0, "")
+    position: Position = field(default_factory=lambda: Position("", 0, ""))
     drawn: int = 0
     begun: int = 0
 
@@ -195,15 +195,15 @@ class PrivacyLedger:
         taken = books.runs.get(run)
         if taken is None or taken.releases < known.drawn:
             raise RunError(
-                f"the privacy ledger {where} does not know of this run's releases: bring back the ledger that "
-                "it drew on, or begin again under another name"
+                f"the privacy ledger {where} does not know of this run's releases: bring back the ledger "
+                "that it drew on, or begin again under another name"
             )
         if taken.releases > max(known.drawn + 1, known.begun):
             raise RunError(
-                f"the privacy ledger {where} has charged {taken.releases} releases of this run, and its record "
-                f"holds {known.drawn}: it is a copy or an older state of the run, and would release again what "
-                "was paid once. Go on with the run's latest state; this one can be read (`fedhpo report`), "
-                "or begin again under another name, which pays anew"
+                f"the privacy ledger {where} has charged {taken.releases} releases of this run, and its "
+                f"record holds {known.drawn}: it is a copy or an older state of the run, and would release "
+                "again what was paid once. Go on with the run's latest state; this one can be read (`fedhpo "
+                "report`), or begin again under another name, which pays anew"
             )
         return taken
 

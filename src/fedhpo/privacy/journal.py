@@ -149,8 +149,8 @@ class Journal:
         if content.torn and known is None and not (not content.lines and _begins(content.torn)):
             raise DamageError(
                 self.path,
-                f"line {len(content.lines) + 1} is cut short, and nothing in {witness.state_directory()} says "
-                "whether it was a charge",
+                f"line {len(content.lines) + 1} is cut short, and nothing in {witness.state_directory()} "
+                "says whether it was a charge",
                 REMEDY,
             )
         return content

@@ -167,8 +167,9 @@ class Session(Protocol):
         states its `epsilon`: it is charged before `function` is called, and refused with a `BudgetError`
         where the budget does not hold it; 0 is a release that costs no client more than another one has
         spent already. `each` is what it costs the clients by themselves; where it is left out, a release that
-        must be paid a second time costs everybody the run's whole epsilon. A session that only plans calls `function` too, unless `planned`
-        says what to take instead: give it where `function` is slow or has effects.
+        must be paid a second time costs everybody the run's whole epsilon. A session that only plans calls
+        `function` too, unless `planned` says what to take instead: give it where `function` is slow or has
+        effects.
         """
 
     def in_one_piece(self) -> AbstractContextManager[None]:

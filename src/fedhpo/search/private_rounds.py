@@ -66,9 +66,7 @@ class RoundReleases:
         key = [[trial.number, report.round, members] for trial, _, report, members in asked]
         epsilon = channel.charge(parts)
         asked_for = {"release": self._releases, "rounds": key}
-        answers = search.session.decide(
-            "sums", asked_for, draw, epsilon=epsilon, each=channel.each(weights)
-        )
+        answers = search.session.decide("sums", asked_for, draw, epsilon=epsilon, each=channel.each(weights))
         self._releases += 1
         for (_, learner, report, members), answer in zip(asked, answers, strict=True):
             if answer is None:

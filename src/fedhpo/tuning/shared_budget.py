@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.core.run_errors import DamageError, RunError
-from fedhpo.privacy.budget import PrivacyLedger, Share, Standing
+from fedhpo.privacy.budget import PrivacyLedger, Standing
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import rotation_order
+from fedhpo.privacy.shares import Share
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.session import Each
 from fedhpo.run.recorded import Paid
@@ -44,7 +45,7 @@ class SharedBudget:
         self._search, self._privacy, self._account = search, privacy, channel.account
         self._validation = federation.validation_clients
         self._names = stable_names(federation)
-        self._run = ""
+        self._run: str = ""
         self._order: tuple[str, ...] = ()
         self._record: Record | None = None
 
@@ -63,11 +64,11 @@ class SharedBudget:
         A run that has finished releases nothing more: it can be opened where the ledger is not.
         """
         self._record = record = run.record
-        self._run, order = record.get(_NAME), record.get(_ORDER)
+        self._run, order = record.get(_NAME, ""), record.get(_ORDER)
         if record.get(_OVER) is not None:
             self._rotate(tuple(order))
             return
-        if self._run is None:
+        if not self._run:
             self._run = uuid.uuid4().hex
             record.set(**{_NAME: self._run})
         known = Standing.of(record.get(_STANDING))
@@ -84,8 +85,8 @@ class SharedBudget:
         path = Path(self._path).expanduser()
         if not path.exists():
             raise RunError(
-                f"run {self._directory} drew on the privacy ledger {path}, which is not there: bring it back, "
-                "as nobody else knows what was spent; what the run has recorded can be read without"
+                f"run {self._directory} drew on the privacy ledger {path}, which is not there: bring it "
+                "back, as nobody else knows what was spent; what the run has recorded can be read without"
             )
         with self._named():
             self.ledger.standing(self._run, known)
