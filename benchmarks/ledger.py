@@ -4,9 +4,10 @@
 
 Each fault gets a world of its own: a ledger, a private run of four releases, a witness. An oracle outside of
 it notes every draw of noise. Afterwards no more releases may have been drawn than the ledger has lines for,
-no client may have given more epsilon than the ledger says, and nobody more than the total. A run that an honest
-user may have (after a full disk, a kill, a move) must go on. Exit code 1 if a release was not charged, a run
-is stuck, or a process ended in anything but an error of fedhpo. At the end stands what cannot be noticed.
+no client may have given more epsilon than the ledger says, and nobody more than the total. A run that an
+honest user may have (after a full disk, a kill, a move) must go on. Exit code 1 if a release was not charged,
+a run is stuck, a process ended in anything but an error of fedhpo, or Ctrl-C came before the last fault. At
+the end stands what cannot be noticed.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ def main() -> int:
                 end = fault(world, rng, turns[name])
             except Broken as error:
                 end = f"stuck: {error}"
+            except KeyboardInterrupt:
+                wrong.append(f"interrupted after {number} faults")
+                break
             turns[name] += 1
             found[name][end.split(":")[0]] += 1
             uncharged = world.uncharged()

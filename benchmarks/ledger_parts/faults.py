@@ -148,6 +148,7 @@ def tiny_disk(world: World, rng: Random, number: int) -> str:
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         return "not permitted here"
     try:
+        world.draws.unlink(missing_ok=True)  # a new world
         inside = World(disk / "world", world.draws)
         shutil.rmtree(world.state, ignore_errors=True)
         inside.folder.mkdir()
