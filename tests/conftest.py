@@ -34,7 +34,11 @@ STUDY = {
 }
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    # Witnesses of privacy ledgers: not among those of whoever runs the tests.
+    state = tempfile.TemporaryDirectory(prefix="fedhpo-state-")
+    os.environ["FEDHPO_STATE"] = state.name
+    config.add_cleanup(state.cleanup)
     # Who is started in the background of a shell ignores interrupts, and so do the processes it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,6 +1,5 @@
 """One budget over runs: what is taken, given back, refused, and kept through kills."""
 
-import json
 import subprocess
 import sys
 
@@ -78,22 +77,34 @@ def test_the_total_stays(tmp_path):
         PrivacyLedger(tmp_path / "a", total=50.0)
 
 
-def test_damage_is_named_and_a_line_cut_short_is_none(tmp_path):
+OLD = b"""{"kind": "privacy of clients over runs", "total": 2.0}
+{"run": "one", "clients": {"a": 1.0}, "everyone": 0.0, "delta": 0.0, "order": []}
+"""
+
+
+def test_a_ledger_of_0_2_0_is_read_and_chained_at_its_next_charge(tmp_path):
     path = tmp_path / "a"
-    PrivacyLedger(path, total=2.0).take("one", share(a=1.0))
-    whole = path.read_bytes()
-    path.write_bytes(whole + b'{"run": "two", "clients": {"a": 0.')
+    path.write_bytes(OLD)
     ledger = PrivacyLedger(path)
-    assert ledger.spent == {"a": 1.0}
+    assert (ledger.total, ledger.spent) == (2.0, {"a": 1.0})
+    assert path.read_bytes() == OLD  # reading changes nothing
     ledger.take("two", share(a=0.5))
-    assert ledger.spent == {"a": 1.5}
-    lines = path.read_text().splitlines()
-    assert [json.loads(line).get("run") for line in lines] == [None, "one", "two"]
-    path.write_bytes(
-        whole + b'{"run": "two", "clients": {"a": -1.0}, "everyone": 0, "delta": 0, "order": []}\n'
-    )
-    with pytest.raises(DamageError, match="line 3 is no line of a privacy ledger"):
+    assert path.read_bytes().startswith(OLD)
+    assert PrivacyLedger(path).spent == {"a": 1.5}
+    with pytest.raises(BudgetError):
+        ledger.take("three", share(a=0.6))
+    path.write_bytes(path.read_bytes().replace(b'"a": 1.0', b'"a": 0.1', 1))
+    with pytest.raises(DamageError, match="line 3 is not as it was written"):
         _ = PrivacyLedger(path).spent
+
+
+def test_a_line_that_0_2_0_wrote_in_part_may_be_a_charge(tmp_path):
+    (tmp_path / "a").write_bytes(OLD + b'{"run": "two", "clients": {"a": 0.')
+    with pytest.raises(DamageError, match="line 3 is cut short"):
+        PrivacyLedger(tmp_path / "a")
+    (tmp_path / "b").write_bytes(OLD.replace(b'"a": 1.0', b'"a": -1.0'))
+    with pytest.raises(DamageError, match="line 2 is no line of a privacy ledger"):
+        PrivacyLedger(tmp_path / "b")
 
 
 def test_processes_cannot_both_take_the_rest(tmp_path):

@@ -73,9 +73,9 @@ def test_no_kill_lets_a_release_be_drawn_twice_and_seen_twice(tmp_path, monkeypa
             kill("charged", len(drawn))
         return found
 
-    def settling(self, number, result, cost=None):
+    def settling(self, number, result, *rest):
         kill("drawn", len(drawn))
-        settle(self, number, result, cost)
+        settle(self, number, result, *rest)
         drawn.append(json.loads(result))
         kill("recorded", len(drawn) - 1)
 

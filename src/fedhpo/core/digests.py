@@ -73,11 +73,15 @@ def write_with_digest(path: Path, facts: Mapping[str, Any]) -> None:
     aside = path.with_name(path.name + ".part")
     with trouble_at(path, "cannot write"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(written, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        try:
+            with aside.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(written, indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
 
 
 def read_with_digest(path: Path, remedy: str) -> dict[str, Any]:

@@ -4,41 +4,54 @@ Epsilons of runs over the same clients add up, under whatever names the runs go.
 file. A run takes what it may spend of each client before it begins, in one step with the question whether
 there is as much: two runs at a time cannot both take the rest. When it has finished, what it did not spend is
 given back. A run that was killed holds what it took, and finds it again when it is resumed.
+
+Each release of a run is a line too, with a number, before its noise is drawn. The run's record keeps the
+number of the last release that it holds. So a copy of a run, or an older state of it, is noticed: where the
+record is one release behind the ledger (as after a kill between the two), the release is paid again, on top
+of what the run took; one that is further behind is refused. No two releases are drawn for one charge. What
+the file itself is safe against stands in `fedhpo.privacy.journal`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.run_errors import BudgetError, DamageError
-from fedhpo.privacy.journal import Journal
+from fedhpo.core.run_errors import BudgetError, DamageError, RunError
+from fedhpo.privacy.journal import REMEDY, Content, Journal
+from fedhpo.privacy.shares import KIND, Books, Share, Taken, read_books
+from fedhpo.privacy.witness import Position
 
 #: Sums of epsilons are floats: so little more than the total is not more.
 _SLACK = 1e-9
-_KIND = "privacy of clients over runs"
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one run takes: epsilon by client, or of `everyone` where clients have no stable names.
+class Standing:
+    """What the record of a run knows of the ledger.
 
-    `order` is the order of clients that its cohorts rotate through.
+    `drawn` is the number of the last release that the record holds, `begun` that of the last one that the
+    run was about to pay for.
     """
 
-    clients: Mapping[str, float] = field(default_factory=dict)
-    everyone: float = 0.0
-    delta: float = 0.0
-    order: tuple[str, ...] = ()
+    position: Position = field(default_factory=lambda: Position("", 0, ""))
+    drawn: int = 0
+    begun: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As a line of the file."""
-        told = {"clients": dict(self.clients), "everyone": self.everyone, "delta": self.delta}
-        return told | {"order": list(self.order)}
+        """As a fact of the record."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, fact: Mapping[str, Any] | None) -> Standing:
+        """From a fact of the record; a run of fedhpo 0.2.0 has none."""
+        if fact is None:
+            return cls()
+        return cls(Position(**fact["position"]), fact["drawn"], fact["begun"])
 
 
 class PrivacyLedger:
@@ -61,7 +74,7 @@ class PrivacyLedger:
 
     def __init__(self, path: str | Path, total: float | None = None) -> None:
         self._journal = Journal(path)
-        held = self._total(self._journal.lines())
+        held = self._read().total
         if total is None and held is None:
             raise InputError(
                 f"total: say what one client may spend in all runs, as {self._journal.path} is new"
@@ -80,22 +93,22 @@ class PrivacyLedger:
     @property
     def spent(self) -> dict[str, float]:
         """Epsilon by client, of all runs; what runs that have not finished may yet spend counts as spent."""
-        return _spent(self._shares(self._journal.lines()))
+        return self._read().spent
 
     @property
     def everyone(self) -> float:
         """What was spent of every client, in runs that had no stable names for them."""
-        return math.fsum(share.everyone for share in self._shares(self._journal.lines()).values())
+        return self._read().everyone
 
     @property
     def delta(self) -> float:
         """The sum of the deltas of all runs."""
-        return math.fsum(share.delta for share in self._shares(self._journal.lines()).values())
+        return self._read().delta
 
     @property
     def runs(self) -> int:
         """How many runs drew on it."""
-        return len(self._shares(self._journal.lines()))
+        return len(self._read().runs)
 
     @property
     def highest(self) -> tuple[str, float] | None:
@@ -103,10 +116,15 @@ class PrivacyLedger:
         spent = self.spent
         return max(spent.items(), key=lambda item: item[1]) if spent else None
 
+    def paid_again(self, run: str) -> float:
+        """What releases that a run paid a second time come to, for the client that paid most."""
+        taken = self._read().runs.get(run)
+        return 0.0 if taken is None else math.fsum(share.most for share in taken.again)
+
     def require(self, planned: Callable[[Mapping[str, float]], Share]) -> None:
         """Refuse, with a `BudgetError`, a run for which there is not enough left; nothing is written."""
-        shares = self._shares(self._journal.lines())
-        self._check(planned(_spent(shares)), shares)
+        books = self._read()
+        self._check(planned(books.spent), books)
 
     def take(self, run: str, planned: Callable[[Mapping[str, float]], Share]) -> Share:
         """What a run may spend, taken; the same again for a run that took it before.
@@ -114,78 +132,95 @@ class PrivacyLedger:
         `planned` makes it from what each client has spent. Raises `BudgetError` where that is too much.
         """
         with self._journal.locked() as held:
-            if self._total(held.lines) is None:
-                held.append({"kind": _KIND, "total": self.total})
-            shares = self._shares(held.lines)
-            if run in shares:
-                return shares[run]
-            share = planned(_spent(shares))
-            self._check(share, shares)
+            books = self._books(held.content)
+            if run in books.runs:
+                return books.runs[run].share
+            share = planned(books.spent)
+            self._check(share, books)
+            if books.total is None:
+                held.append({"kind": KIND, "total": self.total})
             held.append({"run": run, **share.to_dict()})
             return share
 
-    def settle(self, run: str, spent: Share) -> None:
-        """What a run that has finished did spend, in place of what it took."""
+    def standing(self, run: str, known: Standing) -> Standing:
+        """Where the ledger stands for a run that has released nothing since `known`; else it is refused."""
+        content = self._journal.read()
+        self._taken(self._books(content), run, known, content)
+        return replace(known, position=content.position)
+
+    def pay(
+        self, run: str, known: Standing, cost: Share, note: Callable[[Standing], None]
+    ) -> tuple[Standing, bool]:
+        """Charge a run for its next release, before it is drawn; on disk when this returns.
+
+        The next release of a run is part of what it took. If the ledger has charged it before, nobody knows
+        whether it was drawn: it is paid again, `cost` on top. `note` puts into the run's record what it is
+        about to pay, before it is paid: however often a run is killed here, it can go on. Returns what the
+        record is to keep with the release, and whether it was paid again.
+        """
         with self._journal.locked() as held:
-            shares = self._shares(held.lines)
-            if run in shares and shares[run] != spent:
+            books = self._books(held.content)
+            taken = self._taken(books, run, known, held.content)
+            number = taken.releases + 1
+            line: dict[str, Any] = {"run": run, "release": number}
+            again = taken.releases > known.drawn or taken.settled or taken.doubtful
+            if again:
+                self._check(cost, books, "this release, which may have been drawn before, is")
+                line["again"] = cost.to_dict()
+            known = replace(known, begun=number)
+            note(known)
+            held.append(line)
+            return replace(known, position=held.content.position), again
+
+    def settle(self, run: str, spent: Share) -> None:
+        """What a run that has finished did spend, in place of what it took.
+
+        A run that paid for a release twice keeps what it took: another copy of it may have spent the rest.
+        """
+        with self._journal.locked() as held:
+            taken = self._books(held.content).runs.get(run)
+            if taken is not None and not taken.settled and not taken.again:
                 held.append({"run": run, **spent.to_dict()})
 
-    def _check(self, share: Share, shares: Mapping[str, Share]) -> None:
-        spent = _spent(shares)
-        everyone = math.fsum(one.everyone for one in shares.values())
-        wanted = {name: share.clients.get(name, 0.0) + share.everyone for name in {*spent, *share.clients}}
-        for name, more in sorted(wanted.items(), key=lambda item: (-spent.get(item[0], everyone), item[0])):
-            before = spent.get(name, everyone)
+    def _taken(self, books: Books, run: str, known: Standing, content: Content) -> Taken:
+        """The run in the ledger, if its record belongs to it and is not too far behind."""
+        where, position = self._journal.path, known.position
+        # A ledger of fedhpo 0.2.0 has no identity before its next charge.
+        if position.ledger not in ("", content.identity) or not position.within(content.chain):
+            raise RunError(
+                f"the privacy ledger {where} is not what the run drew on, which had {position.lines} lines: "
+                "it was replaced, cut, or is an older copy. Bring back the one that the run drew on; a run "
+                "cannot go on under another"
+            )
+        taken = books.runs.get(run)
+        if taken is None or taken.releases < known.drawn:
+            raise RunError(
+                f"the privacy ledger {where} does not know of this run's releases: bring back the ledger "
+                "that it drew on, or begin again under another name"
+            )
+        if taken.releases > max(known.drawn + 1, known.begun):
+            raise RunError(
+                f"the privacy ledger {where} has charged {taken.releases} releases of this run, and its "
+                f"record holds {known.drawn}: it is a copy or an older state of the run, and would release "
+                "again what was paid once. Go on with the run's latest state; this one can be read (`fedhpo "
+                "report`), or begin again under another name, which pays anew"
+            )
+        return taken
+
+    def _check(self, share: Share, books: Books, what: str = "this run may spend") -> None:
+        for name, before, more in books.most_after(share):
             if more and before + more > self.total * (1 + _SLACK):
-                self._refuse(f"client {name!r} has spent", before, more)
-        if share.everyone and everyone + share.everyone > self.total * (1 + _SLACK):
-            self._refuse("clients have spent", everyone, share.everyone)
+                who = "clients have spent" if name is None else f"client {name!r} has spent"
+                raise BudgetError(
+                    f"privacy: {who} {before:g} of {self.total:g} in earlier runs, and {what} {more:g} "
+                    f"more: lower its epsilon ({self._journal.path})"
+                )
 
-    def _refuse(self, who: str, before: float, more: float) -> None:
-        raise BudgetError(
-            f"privacy: {who} {before:g} of {self.total:g} in earlier runs, and this run may spend {more:g} "
-            f"more: lower its epsilon ({self._journal.path})"
-        )
+    def _read(self) -> Books:
+        return self._books(self._journal.read())
 
-    def _total(self, lines: Sequence[Any]) -> float | None:
-        if not lines:
-            return None
-        try:
-            total = float(lines[0]["total"])
-            good = lines[0]["kind"] == _KIND and 0 < total < math.inf
-        except (TypeError, ValueError, KeyError):
-            good = False
-        if not good:
-            raise self._damage(1)
-        return total
-
-    def _shares(self, lines: Sequence[Any]) -> dict[str, Share]:
-        """The latest line of each run."""
-        found: dict[str, Share] = {}
-        for number, line in enumerate(lines[1:], start=2):
-            try:
-                clients = {str(name): float(spent) for name, spent in line["clients"].items()}
-                order = tuple(str(name) for name in line["order"])
-                share = Share(clients, float(line["everyone"]), float(line["delta"]), order)
-                good = all(0 <= one < math.inf for one in (*clients.values(), share.everyone, share.delta))
-                found[str(line["run"])] = share
-            except (TypeError, ValueError, KeyError, AttributeError):
-                good = False
-            if not good:
-                raise self._damage(number)
-        return found
+    def _books(self, content: Content) -> Books:
+        return read_books(content.entries, self._damage)
 
     def _damage(self, number: int) -> DamageError:
-        remedy = "restore it from a copy: without it nobody knows what is spent"
-        return DamageError(self._journal.path, f"line {number} is no line of a privacy ledger", remedy)
-
-
-def _spent(shares: Mapping[str, Share]) -> dict[str, float]:
-    """Epsilon by client, what was spent of everyone included."""
-    everyone = math.fsum(share.everyone for share in shares.values())
-    spent: dict[str, float] = {}
-    for share in shares.values():
-        for name, epsilon in share.clients.items():
-            spent[name] = spent.get(name, everyone) + epsilon
-    return spent
+        return DamageError(self._journal.path, f"line {number} is no line of a privacy ledger", REMEDY)

@@ -51,6 +51,9 @@ class _Computed:
 #: Decisions by these names are private releases, even where they cost 0: they are drawn once.
 RELEASES: Final = ("release", "choose", "sums")
 
+#: What a private release costs each client that it asks, or everybody; None where that is not known.
+Each = Mapping[int, float] | float | None
+
 #: The default of `decide(planned=...)`: a planned session calls the function too.
 COMPUTED: Final = _Computed()
 
@@ -153,6 +156,7 @@ class Session(Protocol):
         function: Callable[[], Any],
         *,
         epsilon: float | None = None,
+        each: Each = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, JSON-able: computed once, then served from the record ever after.
@@ -162,8 +166,10 @@ class Session(Protocol):
         random stream of its own. One that asks clients returns `Charged`, with the cost. A private release
         states its `epsilon`: it is charged before `function` is called, and refused with a `BudgetError`
         where the budget does not hold it; 0 is a release that costs no client more than another one has
-        spent already. A session that only plans calls `function` too, unless `planned`
-        says what to take instead: give it where `function` is slow or has effects.
+        spent already. `each` is what it costs the clients by themselves; where it is left out, a release that
+        must be paid a second time costs everybody the run's whole epsilon. A session that only plans calls
+        `function` too, unless `planned` says what to take instead: give it where `function` is slow or has
+        effects.
         """
 
     def in_one_piece(self) -> AbstractContextManager[None]:
@@ -178,6 +184,12 @@ class Session(Protocol):
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
         """The same as `evaluate`, beside the record and not charged: only what is decided of it is kept."""
+
+    def drawing(self) -> bool:
+        """Pay for the release under way, right before its noise is drawn; refused where that cannot be.
+
+        Returns whether the release may have been drawn before, and been lost.
+        """
 
     def withheld(self, trial: int, round: int) -> RoundReport | None:
         """The report of a trial's last round with the scores that were kept back; None if it is gone."""

@@ -307,8 +307,17 @@ class Record:
         return number
 
     @_in_one_go
-    def settle(self, number: int, result: bytes, cost: Cost | None = None) -> None:
-        """Give an event its result and cost, where it was recorded before they were known."""
+    def settle(
+        self,
+        number: int,
+        result: bytes,
+        cost: Cost | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Give an event its result and cost, where it was recorded before they were known.
+
+        `facts` of the run that go with the result are kept in the same transaction.
+        """
         columns = ", ".join(f"{name} = ?" for name in ("result", *COSTS))
         costs = [int(value) for value in vars(cost or Cost()).values()]
         self._charge(costs, 0.0, 0.0)
@@ -316,6 +325,7 @@ class Record:
             statement = f"UPDATE events SET {columns} WHERE number = ?"
             self._database.execute(statement, (squeeze(result), *costs, number))
             self._chain_again(number)
+            self._set(facts or {})
             self._note, self._settled = True, max(self._settled, number)
 
     def _charge(self, costs: Sequence[int], seconds: float, epsilon: float) -> None:

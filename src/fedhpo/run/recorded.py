@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.ledger import Ledger
-from fedhpo.protocol.session import COMPUTED, RELEASES, Charged
+from fedhpo.protocol.session import COMPUTED, RELEASES, Charged, Each
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
 from fedhpo.run.record import Event, Record, StateFile
@@ -64,6 +64,24 @@ class Progress:
     replayed: bool
 
 
+@dataclass(frozen=True)
+class Paid:
+    """A payment for a release: facts for the record, kept with it, and whether it had been paid before."""
+
+    facts: Mapping[str, Any]
+    again: bool
+
+
+@dataclass
+class _Release:
+    """A private release while it is drawn."""
+
+    each: Each
+    again: bool
+    paid: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class RecordedSession(Federation):
     """`inner`, with every call recorded; trials that `inner` still holds from before are stopped.
 
@@ -77,7 +95,8 @@ class RecordedSession(Federation):
     wait for the disk each time.
 
     `on_event` is called after each event, recorded or new, when all of it is on disk: an exception
-    raised there stops the run cleanly. `kept` is False where the run's directory is a temporary one.
+    raised there stops the run cleanly. `kept` is False where the run's directory is a temporary one. `pay`
+    charges a private release to a ledger outside of the run, before it is drawn.
 
     It is a `fedhpo.protocol.session.Session`, and a `Federation` too: it passes the same suite.
     """
@@ -95,11 +114,13 @@ class RecordedSession(Federation):
         checkpoint_share: float = 0.05,
         commit_every: float = 0.0,
         kept: bool = True,
+        pay: Callable[[Each], Paid] | None = None,
     ) -> None:
         self.inner, self.record, self.ledger = inner, record, ledger
         self.kept, self.directory = kept, Path(record.directory)
         self.on_event, self.checkpoint_share = on_event, checkpoint_share
-        self.commit_every = commit_every
+        self.commit_every, self._pay = commit_every, pay
+        self._release: _Release | None = None  # the one under way
         self.capabilities = inner.capabilities
         self.train_clients = inner.train_clients
         self.validation_clients = inner.validation_clients
@@ -290,6 +311,7 @@ class RecordedSession(Federation):
         function: Callable[[], Any],
         *,
         epsilon: float | None = None,
+        each: Each = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, JSON-able: computed once, then served from the record for ever.
@@ -317,11 +339,27 @@ class RecordedSession(Federation):
             replayed = True
         self.ledger.charge(event.cost, seconds=event.seconds, epsilon=event.epsilon)
         found = event.result
-        if found is None:  # charged, but never drawn
-            found, cost = _charged(function())
+        if found is None:  # charged, but never drawn, or lost since
+            self._release = release = _Release(each, again=replayed)
+            try:
+                found, cost = _charged(function())
+                self.drawing()  # a release for which nothing was drawn is paid all the same
+            finally:
+                self._release = None
             self.ledger.charge(cost)
-            self.record.settle(event.number, found, cost)
+            self.record.settle(event.number, found, cost, release.facts)
         return self._told(kind, [json.loads(found)], replayed=replayed)[0]
+
+    def drawing(self) -> bool:
+        """Pay for the release under way, once; whether it may have been drawn before, and been lost."""
+        release = self._release
+        if release is None:
+            return False
+        if self._pay is not None and not release.paid:
+            paid = self._pay(release.each)
+            release.facts, release.again = paid.facts, release.again or paid.again
+        release.paid = True
+        return release.again
 
     # Checkpoints
 

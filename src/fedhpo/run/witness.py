@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 from fedhpo.core.digests import digest
+from fedhpo.core.journal import write_at
 from fedhpo.core.run_errors import RunError, trouble_at
 
 _LENGTH = 80
@@ -40,8 +41,8 @@ class Witness:
         with trouble_at(self.path, "cannot write"):
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            os.pwrite(self._descriptor, line.encode(), 0)
-            os.fsync(self._descriptor)
+            before = os.pread(self._descriptor, _LENGTH, 0)
+            write_at(self._descriptor, line.encode(), 0, before)
 
     def noted(self) -> tuple[int, int] | None:
         """The numbers; None if the file is missing or damaged."""
@@ -62,8 +63,8 @@ class Witness:
             raise RunError(
                 f"the record in {self.path.parent} has lost its end: it holds {last} events, "
                 f"{self.path.name} knows of {noted[0]}; what is lost cannot be repeated (private releases, "
-                "or rounds of clients that do not repeat themselves): restore the whole directory from a "
-                "copy, or begin again under another name"
+                "or rounds of clients that do not repeat themselves): begin again under another name. Older "
+                "copies of the directory help only where nothing in it is private: they would release again"
             )
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ through one fixed order of the clients, and a client is charged for the releases
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,10 +30,14 @@ _ENDLESS = 2**62
 
 @dataclass(frozen=True)
 class Asked:
-    """The cohort of each trial, None where they are drawn anew; and the parts of epsilon that it takes."""
+    """The cohort of each trial, None where they are drawn anew; and the parts of epsilon that it takes.
+
+    `weights` are the parts that it takes of each client asked, or of everybody.
+    """
 
     cohorts: list[Ints] | None
     parts: int
+    weights: Mapping[int, int] | int
 
     def evaluated(
         self, evaluate: Callable[[Sequence[int], Ints], list[Scores]], trials: Sequence[int]
@@ -90,7 +94,8 @@ class BasicAccount:
 
     def ask(self, search: Search, trials: int, *, values: bool) -> Asked:
         """The evaluator draws."""
-        return Asked(None, trials if values else 1)
+        parts = trials if values else 1
+        return Asked(None, parts, parts)
 
     def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Who was not looked at as often as planned."""
@@ -175,7 +180,7 @@ class RotationAccount:
         cohorts = cohorts * trials if paired else cohorts
         weights = (weights_of_values if values else weights_of_choice)(cohorts)
         self._evaluated.update(weights)
-        return Asked(cohorts, self.caps.take(weights))
+        return Asked(cohorts, self.caps.take(weights), weights)
 
     def _next(self, order: Ints) -> Ints:
         self._slots += 1

@@ -27,7 +27,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.ledger import Budget, Ledger
-from fedhpo.protocol.session import COMPUTED
+from fedhpo.protocol.session import COMPUTED, Each
 from fedhpo.search.unrecorded import Scratch, decided
 from fedhpo.space.config import Config
 
@@ -156,6 +156,7 @@ class PlannedSession(Scratch):
         function: Callable[[], Any],
         *,
         epsilon: float | None = None,
+        each: Each = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What is planned, or else what `function` returns; epsilon is divided later."""

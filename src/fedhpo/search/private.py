@@ -7,7 +7,7 @@ before its noise is drawn, drawn once, and served from the record ever after.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ from fedhpo.privacy.means import bounded, noisy_mean
 from fedhpo.privacy.noise import ExactNoise, Noise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.selection import SELECTIONS
-from fedhpo.protocol.federation import Cost, Floats, RoundReport, Scores, Status
+from fedhpo.protocol.federation import REPEATABLE, Cost, Floats, RoundReport, Scores, Status
 from fedhpo.protocol.objective import Objective, Score
-from fedhpo.protocol.session import Charged
+from fedhpo.protocol.session import Charged, Each
 from fedhpo.search.account import Account, Asked, account_of
 from fedhpo.search.channel import Channel, OpenChannel, best_first
 from fedhpo.search.evaluator import Evaluator
@@ -76,9 +76,24 @@ class PrivateChannel:
             raise InputError("privacy.evaluations is not known: say how many releases are planned")
         return self.privacy.epsilon * parts / self.account.parts
 
+    def each(self, weights: Mapping[int, int] | int) -> Each:
+        """What so many parts are for each client by itself, whatever they compose to."""
+        if isinstance(weights, int):
+            return weights * self.epsilon_each
+        return {client: weight * self.epsilon_each for client, weight in weights.items()}
+
     def noise(self, search: Search, *purpose: int | str) -> Noise:
-        """A fresh source for one release."""
-        return self._exact or SeededNoise(stream(search.seed, "noise", *purpose))
+        """A fresh source for one release, which is paid before this returns.
+
+        Clients that do not repeat themselves give other sums when they are asked again. The same noise on
+        both would give their difference away: so it is then drawn anew.
+        """
+        again = search.session.drawing()
+        if self._exact is not None:
+            return self._exact
+        if again and REPEATABLE not in search.session.capabilities:
+            return SeededNoise(np.random.default_rng())
+        return SeededNoise(stream(search.seed, "noise", *purpose))
 
     def read(
         self, search: Search, trials: Sequence[Trial], asked: Asked, *purpose: int | str
@@ -157,7 +172,9 @@ class ValueChannel(PrivateChannel):
 
         key = {"evaluation": number, "trials": [[t.number, t.round] for t in trials]} | asked.to_key()
         epsilon = self.charge(asked.parts)
-        answer: dict[str, Any] = search.session.decide("release", key, draw, epsilon=epsilon)
+        answer: dict[str, Any] = search.session.decide(
+            "release", key, draw, epsilon=epsilon, each=self.each(asked.weights)
+        )
         return answer
 
     def _score(
@@ -253,7 +270,9 @@ class ChoiceChannel(PrivateChannel):
 
         key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
         epsilon = self.charge(asked.parts)
-        answer: dict[str, Any] = search.session.decide("choose", key | asked.to_key(), draw, epsilon=epsilon)
+        answer: dict[str, Any] = search.session.decide(
+            "choose", key | asked.to_key(), draw, epsilon=epsilon, each=self.each(asked.weights)
+        )
         return answer
 
 

@@ -14,6 +14,7 @@ baseline "pretrain" is one more mean of the same members, and weighs as one rele
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,15 @@ class RoundReleases:
         """Release what the members of these rounds say of their groups, all paid at once, or refused."""
         asked: list[tuple[Trial, SumsState, RoundReport, list[int]]] = []
         parts = 0
+        weights: Counter[int] = Counter()
         for trial, report in rounds:
             policy = trial.policy
             assert isinstance(policy, SumsState)
             members = self._members(channel, search, report, policy.looks)
             if members:
-                parts += channel.account.hear(search, report.cohort[members].tolist(), policy.looks)
+                clients = report.cohort[members].tolist()
+                parts += channel.account.hear(search, clients, policy.looks)
+                weights.update(dict.fromkeys(clients, policy.looks))
                 asked.append((trial, policy, report, members))
             else:
                 policy.learn_sums(report, [], {}, None)
@@ -61,9 +65,8 @@ class RoundReleases:
 
         key = [[trial.number, report.round, members] for trial, _, report, members in asked]
         epsilon = channel.charge(parts)
-        answers = search.session.decide(
-            "sums", {"release": self._releases, "rounds": key}, draw, epsilon=epsilon
-        )
+        asked_for = {"release": self._releases, "rounds": key}
+        answers = search.session.decide("sums", asked_for, draw, epsilon=epsilon, each=channel.each(weights))
         self._releases += 1
         for (_, learner, report, members), answer in zip(asked, answers, strict=True):
             if answer is None:

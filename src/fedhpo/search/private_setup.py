@@ -27,6 +27,12 @@ COVERS = (
     "not the models that clients trained, nor who replied"
 )
 
+#: What a private run that draws on no ledger cannot notice.
+COPIES = (
+    "no ledger knows of this run's releases: a copy or an older state of its directory that goes on releases "
+    "again under the same epsilon, and that is not noticed; set `budget` and `total` to have it noticed"
+)
+
 
 def check_scored(objective: Objective, federation: Federation, metrics: Sequence[Metric] = ()) -> None:
     """Refuse a metric that nobody computes, and a direction that is not its own."""

@@ -14,7 +14,7 @@ from fedhpo.core.canonical import canonical
 from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import Answer, Federation, Ints, Query, RoundReport, Scores, SplitName, Work
 from fedhpo.protocol.ledger import Budget, Ledger
-from fedhpo.protocol.session import COMPUTED, Charged
+from fedhpo.protocol.session import COMPUTED, Charged, Each
 from fedhpo.space.config import Config
 
 
@@ -39,6 +39,10 @@ class Scratch:
 
     def wake(self, trial: int) -> None:
         """Every trial is awake."""
+
+    def drawing(self) -> bool:
+        """No release is ever drawn a second time."""
+        return False
 
 
 class UnrecordedSession(Scratch):
@@ -145,6 +149,7 @@ class UnrecordedSession(Scratch):
         function: Callable[[], Any],
         *,
         epsilon: float | None = None,
+        each: Each = None,
         planned: Any = COMPUTED,
     ) -> Any:
         """What `function` returns, as it would come back from a record."""

@@ -14,7 +14,7 @@ from fedhpo.methods import Tuner
 from fedhpo.methods.sections import sections_of
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.policy import LearningState
-from fedhpo.search.private_setup import COVERS
+from fedhpo.search.private_setup import COPIES, COVERS
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Trial
 from fedhpo.tuning.conclusion import Conclusion, deployed, named_gain, path_of
@@ -123,7 +123,10 @@ def _privacy(search: Search) -> dict[str, Any] | None:
     settings = search.channel.to_dict()
     if settings is None:
         return None
-    return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS}
+    privacy = search.evaluator.privacy
+    alone = search.session.kept and privacy is not None and privacy.budget is None
+    said = {"copies": COPIES} if alone else {}
+    return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS} | said
 
 
 def _shown(search: Search, trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:

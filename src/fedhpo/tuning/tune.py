@@ -169,7 +169,7 @@ def tune(
             held.record.set(beside=study_beside)
         if shared is not None:
             shared.take(held)
-        session = _session(federation, held, prepared, kept=kept is not None)
+        session = _session(federation, held, prepared, shared, kept=kept is not None)
         prepared.begin(session, held.totals)
         found, reason = _searched(prepared, session, watch)
         return _finished(prepared, session, held, federation, found, reason, watch, shared)
@@ -203,7 +203,9 @@ def _opened(
     return run
 
 
-def _session(federation: Federation, held: Run, prepared: Prepared, *, kept: bool) -> RecordedSession:
+def _session(
+    federation: Federation, held: Run, prepared: Prepared, shared: SharedBudget | None, *, kept: bool
+) -> RecordedSession:
     """The session of the run; a private one keeps scores of rounds back."""
     failures = prepared.search.failures
     return RecordedSession(
@@ -214,6 +216,7 @@ def _session(federation: Federation, held: Run, prepared: Prepared, *, kept: boo
         commit_every=COMMIT_EVERY,
         on_event=lambda event: failures.take(event.items, replayed=event.replayed),
         kept=kept,
+        pay=None if shared is None else shared.pay,
     )
 
 

@@ -25,8 +25,11 @@ def privacy(view: RunView) -> Section | None:
         rows.insert(
             2, ("inside rounds", f"noisy sums by arm in {whole(rounds['releases'])} releases; {heard}")
         )
-    covers = f"Epsilon covers {found['covers']}."
-    return Section("Privacy", f"{facts(rows)}<p class=note>{text(covers)}</p>")
+    notes = [f"Epsilon covers {found['covers']}."]
+    if copies := found.get("copies"):
+        notes.append(f"Copies: {copies}.")
+    said = "".join(f"<p class=note>{text(note)}</p>" for note in notes)
+    return Section("Privacy", facts(rows) + said)
 
 
 def _by_client(view: RunView) -> list[tuple[str, str]]:
@@ -45,5 +48,7 @@ def _by_client(view: RunView) -> list[tuple[str, str]]:
     if over := found.get("over_runs"):
         who = "every client" if over["client"] is None else f"client {over['client']}"
         spent = f"{number(over['spent'])} of {number(over['total'])}"
+        if again := over.get("paid_again"):
+            spent += f" ({number(again)} for releases of this run that were paid again)"
         rows.append(("over all runs", f"{who} has spent {spent}, in {whole(over['runs'])} runs"))
     return rows
