@@ -21,7 +21,6 @@ from fedhpo.aggregation.norm_clipping import clip_scale
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
 from fedhpo.core.streams import first_seed, sequence
-from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
@@ -36,6 +35,7 @@ from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
 from fedhpo.protocol.metrics import Metric, check_metrics
+from fedhpo.protocol.reasons import Reason, raised
 
 #: A user's own local training: trains the model in place.
 TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
@@ -72,9 +72,9 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a client says of its training; `failure` is empty if its update may be used."""
+    """What a client says of its training; `failure` is None if its update may be used."""
 
-    failure: str = ""
+    failure: Reason | None = None
     train_size: int = 0
     validation_size: int = 0
     loss_before: float = NAN
@@ -325,8 +325,8 @@ class Executor:
             if change is not None:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
-            return JobResult(failure=in_words(error), train_size=len(rows))
-        return JobResult("", len(rows), len(held), samples=samples, **scores)
+            return JobResult(failure=raised(error), train_size=len(rows))
+        return JobResult(None, len(rows), len(held), samples=samples, **scores)
 
     def _seed_torch(self, seed: int) -> None:
         seed_generators(seed, self.setup.device)
@@ -351,7 +351,7 @@ class Executor:
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
         results = [
             JobResult(
-                "",
+                None,
                 len(run.x),
                 len(held[i]),
                 float(first[0][i]),

@@ -60,6 +60,7 @@ from fedhpo.protocol.federation import (
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.query import OwnQuery
+from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import ask_each, party_at, query_seed
 from fedhpo.space.config import Config
@@ -485,7 +486,7 @@ class SimulatedFederation(HoldsTrials):
         names = [metric.name for metric in self._setup.metrics]
         values = np.full((len(trials), 2 + len(names), len(chosen)), np.nan)
         status = np.zeros((len(trials), len(chosen)), np.int8)
-        reasons: list[dict[int, str]] = [{} for _ in trials]
+        reasons: list[dict[int, Reason]] = [{} for _ in trials]
         for i, trial in enumerate(self._trials[number] for number in trials):
             for begin, end in chunks:
                 order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])

@@ -21,6 +21,7 @@ from fedhpo.federations.remote.replies import facts_of, score_in
 from fedhpo.federations.strategies.state import StrategyState, set_state
 from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
 from fedhpo.protocol.federation import Cost, Ints, RoundReport, Status, TrialState, Work
+from fedhpo.protocol.reasons import Reason, Why
 
 _MODEL, _STRATEGY = "model.", "strategy."
 
@@ -108,7 +109,7 @@ class AppRound:
     captured: Captured
     replies: list[AppReply | None] = field(init=False)
     status: NDArray[np.int8] = field(init=False)
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, Reason] = field(default_factory=dict)
     answered: int = 0
     _waiting: set[int] = field(init=False)
 
@@ -122,11 +123,11 @@ class AppRound:
         """Whether every member has replied, or will not."""
         return not self._waiting
 
-    def take(self, member: int, status: Status, why: str, value: AppReply | None) -> None:
+    def take(self, member: int, status: Status, why: Reason | None, value: AppReply | None) -> None:
         """A member's reply."""
         self._waiting.discard(member)
         self.status[member], self.replies[member] = status, value
-        if status == Status.OK:
+        if why is None:
             self.answered += 1
         else:
             self.reasons[member] = why
@@ -203,7 +204,8 @@ def closed(
         except StrategyFailed as failure:
             applied = False
             for member in np.flatnonzero(one.status == Status.OK).tolist():
-                one.status[member], one.reasons[member] = Status.FAILED, str(failure)
+                one.status[member] = Status.FAILED
+                one.reasons[member] = Reason(Why.STRATEGY, str(failure))
                 one.replies[member] = None
     size = RecordParcel(one.trial.arrays).bytes
 

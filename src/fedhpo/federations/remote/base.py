@@ -35,6 +35,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.metrics import Metric, by_name
+from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import query_seed
 
@@ -219,7 +220,7 @@ class RemoteClients(Federation):
     ) -> Item:
         reasons: Any = scores.reasons
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             waiting.discard((scores.trial, place))
             scores.status[place] = status
             if status == Status.OK:
@@ -276,7 +277,7 @@ class RemoteClients(Federation):
         answers: dict[int, Answer],
         most: int,
     ) -> Item:
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             content, spent = value if status == Status.OK else (None, Cost())
             if isinstance(content, dict) and isinstance(content.get("size"), int):
                 content = content | {"size": min(content["size"], most)}

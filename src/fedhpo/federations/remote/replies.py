@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo.core.errors import FedhpoError
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import finite
@@ -13,17 +14,34 @@ from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import Scored
 from fedhpo.federations.remote.transport import Incoming
 from fedhpo.protocol.federation import Cost
-
-#: Longest reason of a client's that is kept.
-_REASON = 500
+from fedhpo.protocol.reasons import Reason, Why, as_reason, raised, told
 
 
 class TaskFailed(Exception):
-    """The client says that it failed; the message is its reason."""
+    """The client says that it failed; `reason` says why."""
+
+    def __init__(self, reason: Reason | str) -> None:
+        super().__init__(str(reason))
+        self.reason = as_reason(reason, failed=True)
 
 
 class TaskMissing(Exception):
-    """The client says that it was not done in time; the message is its reason."""
+    """The client says that it was not done in time; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """What a client replies in the place of a result, after this was raised."""
+    if isinstance(error, TaskFailed):
+        reason = error.reason
+    elif isinstance(error, FedhpoError | Rejected):  # its sentence says it all
+        reason = Reason(Why.RAISED, str(error))
+    else:
+        reason = raised(error)
+    return {"failure": reason.text, **reason.facts}
 
 
 def read_trained(
@@ -76,14 +94,14 @@ def read_fitted(reply: Any, trial: int, most_rows: int) -> tuple[int, int, Any]:
 def read_scored(reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = ()) -> Scored:
     """The result of an evaluation, with the further metrics that were asked for."""
     found = facts_of(reply, trial)
-    told = found.get("metrics") or {}
-    if not isinstance(told, dict):
-        raise Rejected(f"metrics is {type(told).__name__}, expected an object")
+    further = found.get("metrics") or {}
+    if not isinstance(further, dict):
+        raise Rejected(f"metrics is {type(further).__name__}, expected an object")
     return Scored(
         _size(found, "size", 0, most_rows),
         score_in(found, "loss"),
         score_in(found, "accuracy", share=True),
-        {name: score_in(told, name) for name in metrics},
+        {name: score_in(further, name) for name in metrics},
     )
 
 
@@ -112,9 +130,9 @@ def _mapping(reply: Any) -> Mapping[str, Any]:
     if not isinstance(reply, dict):
         raise Rejected(f"the reply is {type(reply).__name__}, expected an object")
     if "missing" in reply:
-        raise TaskMissing(str(reply["missing"])[:_REASON] or "no reason given")
+        raise TaskMissing(told(reply["missing"], reply, missing=True))
     if "failure" in reply:
-        raise TaskFailed(str(reply["failure"])[:_REASON] or "no reason given")
+        raise TaskFailed(told(reply["failure"], reply))
     return reply
 
 
