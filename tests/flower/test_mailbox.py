@@ -104,7 +104,7 @@ def test_a_function_that_raises_is_a_failed_client():
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], [{"lr": 0.25}, {"lr": 1.0}])])
     assert report.status.tolist() == [Status.FAILED, Status.OK]
-    assert report.reasons == {0: Reason(Why.RAISED, "RuntimeError: no power (test_mailbox.py:23, in train)")}
+    assert report.reasons == {0: Reason(Why.RAISED, "RuntimeError: no power (test_mailbox.py:24, in train)")}
 
 
 def test_a_deadline_is_for_each_task_of_a_message():

@@ -77,8 +77,8 @@ _SENTENCES = {
 class Reason:
     """Why a reply could not be used, and what is said of it: the kind's own sentence if `text` is left out.
 
-    `open` is what a private run may say as well: nothing that a client's rows could be quoted in. If left out,
-    the kind's own sentence is said.
+    `open` is what a private run may say as well: nothing that could quote a client's rows. If left out, the
+    kind's own sentence is said.
 
     >>> Reason(Why.DIVERGED)
     Reason(why=<Why.DIVERGED: 'diverged'>, text='update is not finite')
@@ -179,7 +179,7 @@ _STRATEGY = re.compile(
 )
 
 
-def inferred(text: str, *, failed: bool) -> Why:
+def inferred(sentence: str, *, failed: bool) -> Why:
     """The kind that a sentence of a record stands for, where the record names none.
 
     >>> inferred("updates are so large that the model after them is not finite", failed=True).value
@@ -188,22 +188,26 @@ def inferred(text: str, *, failed: bool) -> Why:
     ['late', 'dropped', 'gone']
     """
     if not failed:
-        if text.startswith(("too late", "late: ", "no reply within ")):
+        if sentence.startswith(("too late", "late: ", "no reply within ")):
             return Why.LATE
         dropped = ("dropped out", "no reply", "the training ended before its turn")
-        return Why.DROPPED if text in dropped else Why.GONE
-    if (exact := inferred_exactly(text)) is not None:
+        return Why.DROPPED if sentence in dropped else Why.GONE
+    if (exact := inferred_exactly(sentence)) is not None:
         return exact
-    if "not finite" in text:  # so did 0.2.0 with every such sentence, and its runs must go on as they began
+    if (
+        "not finite" in sentence
+    ):  # so did 0.2.0 with every such sentence, and its runs must go on as they began
         return Why.DIVERGED
-    if _STRATEGY.match(text):
+    if _STRATEGY.match(sentence):
         return Why.STRATEGY
-    return Why.REJECTED if _REJECTED.match(text) else Why.RAISED
+    return Why.REJECTED if _REJECTED.match(sentence) else Why.RAISED
 
 
-def inferred_exactly(text: str) -> Why | None:
+def inferred_exactly(sentence: str) -> Why | None:
     """The kind whose own sentence this is, of those that are about an update."""
-    return next((why for why in (Why.DIVERGED, Why.OVERFLOW, Why.NO_UPDATE) if text == why.sentence), None)
+    return next(
+        (why for why in (Why.DIVERGED, Why.OVERFLOW, Why.NO_UPDATE) if sentence == why.sentence), None
+    )
 
 
 def to_record(reason: Reason, *, failed: bool) -> list[str]:

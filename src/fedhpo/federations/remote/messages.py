@@ -15,8 +15,8 @@ may hold several tasks: several trials, each with its own model and config.
   `query.left_out` tells a node that it takes no part, and why: `"query": {"why": "..."}`; any answer will do.
 
 A score that there is not is null or NaN. A client whose training diverged, so that the model after it is not
-finite, says so: `"why": "diverged"`. A client of 0.2.0 tells no kind, and says "update is not finite". `"open"`
-is what a private run may show of a failure: an exception's class and line. Arrays that hold NaN are rejected.
+finite, says so: `"why": "diverged"`. A client of 0.2.0 tells no kind but "update is not finite". `"open"` is
+what a private run may show of a failure: an exception's class and line. Arrays that hold NaN are rejected.
 """
 
 from __future__ import annotations
