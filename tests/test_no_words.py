@@ -33,6 +33,7 @@ _NAMES = {
     "message",
     "error",
     "said",
+    "sentence",
 }
 _METHODS = {"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"}
 _FIELDS = {"reason", "reasons", "failure", "problem", "message"}
@@ -86,7 +87,7 @@ def _in_scope(scope):
         if isinstance(node, ast.Compare):
             left, right = node.left, node.comparators[0]
             if isinstance(node.ops[0], ast.In | ast.NotIn):
-                # `place in reasons` asks for a key; a literal in a reason, or a name in `reason or ""`, for words.
+                # `place in reasons` asks for a key; a literal, or a name in `reason or ""`, for words.
                 words = _is_word(left) or isinstance(right, ast.BoolOp)
                 hit = (is_text(right) and words) or (is_text(left) and not _is_kinds(right))
             elif isinstance(node.ops[0], ast.Eq | ast.NotEq):

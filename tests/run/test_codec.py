@@ -15,6 +15,7 @@ from fedhpo.run.codec import expand, pack, squeeze, unpack
 
 counts = st.integers(0, 2**62)
 costs = st.builds(Cost, counts, counts, counts, counts, counts, counts)
+known = st.floats(-1e38, 1e38) | st.sampled_from([math.nan, math.inf])
 why = st.builds(Reason, st.sampled_from(Why), st.text(max_size=20))
 
 
@@ -32,7 +33,7 @@ def reports(draw):
     n = draw(st.integers(0, 6))
     ints = [arrays(draw, np.int64, n) for _ in range(3)]
     status = arrays(draw, np.int8, n, elements=st.integers(0, 2))
-    floats = [arrays(draw, np.float64, n) for _ in range(4)]
+    floats = [arrays(draw, np.float64, n, elements=known) for _ in range(4)]
     trial, number, applied = draw(st.integers(0, 10**6)), draw(st.integers(0, 10**6)), draw(st.booleans())
     return RoundReport(
         trial, number, applied, ints[0], status, *ints[1:], *floats, draw(reasons(n)), draw(costs)
@@ -44,7 +45,7 @@ def scores(draw):
     n = draw(st.integers(0, 6))
     status = arrays(draw, np.int8, n, elements=st.integers(0, 2))
     clients, size = arrays(draw, np.int64, n), arrays(draw, np.int64, n)
-    loss, accuracy = arrays(draw, np.float64, n), arrays(draw, np.float64, n)
+    loss, accuracy = (arrays(draw, np.float64, n, elements=known) for _ in range(2))
     return Scores(draw(counts), "test", clients, status, size, loss, accuracy, draw(reasons(n)), draw(costs))
 
 

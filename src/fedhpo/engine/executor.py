@@ -34,6 +34,7 @@ from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
+from fedhpo.protocol.bounds import MOST, impossible, trouble_with
 from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.reasons import Reason, raised
 
@@ -160,6 +161,15 @@ class Sums:
             torch.from_numpy(change), alpha=scale * self._shares.weights[job]
         )
         return result
+
+
+def _checked(result: JobResult) -> JobResult:
+    """A result, failed where a loss of the user's own cannot be."""
+    told = {"loss_before": result.loss_before, "loss_after": result.loss_after}
+    if not impossible(np.array(list(told.values()))).any():
+        return result
+    problem = next(r for name, value in told.items() if (r := trouble_with(name, value, -MOST, MOST)))
+    return JobResult(failure=problem, train_size=result.train_size)
 
 
 class Executor:
@@ -326,7 +336,7 @@ class Executor:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
             return JobResult(failure=raised(error), train_size=len(rows))
-        return JobResult(None, len(rows), len(held), samples=samples, **scores)
+        return _checked(JobResult(None, len(rows), len(held), samples=samples, **scores))
 
     def _seed_torch(self, seed: int) -> None:
         seed_generators(seed, self.setup.device)
@@ -350,15 +360,17 @@ class Executor:
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
         results = [
-            JobResult(
-                None,
-                len(run.x),
-                len(held[i]),
-                float(first[0][i]),
-                float(first[1][i]),
-                float(last[0][i]),
-                float(last[1][i]),
-                run.hyperparameters.epochs * len(run.x),
+            _checked(
+                JobResult(
+                    None,
+                    len(run.x),
+                    len(held[i]),
+                    float(first[0][i]),
+                    float(first[1][i]),
+                    float(last[0][i]),
+                    float(last[1][i]),
+                    run.hyperparameters.epochs * len(run.x),
+                )
             )
             for i, run in enumerate(runs)
         ]

@@ -34,6 +34,7 @@ from fedhpo.learners.prepare import FITTED, Prepared
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, outputs_of, score_of, scorer
 from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
 from fedhpo.learners.workers import start_workers
+from fedhpo.protocol.bounds import checked_scores
 from fedhpo.protocol.federation import (
     QUERY,
     REPEATABLE,
@@ -391,7 +392,8 @@ class LearnerFederation(Federation):
             bytes_down=_bytes(model) * len(clients),
             bytes_up=(_SCORE_BYTES + 8 * len(metrics)) * len(clients),
         )
-        return Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost, metrics)
+        found = Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost, metrics)
+        return checked_scores(found)
 
     # Local search
 

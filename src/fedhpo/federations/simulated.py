@@ -43,6 +43,7 @@ from fedhpo.federations.simulated_search import search_clients
 from fedhpo.federations.timing import Timed, Timing, epochs_of
 from fedhpo.federations.untrained import UntrainedFederation
 from fedhpo.protocol import federation as protocol
+from fedhpo.protocol.bounds import checked_scores
 from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
@@ -504,21 +505,23 @@ class SimulatedFederation(HoldsTrials):
             else:
                 values[i, :, where] = done.value
         found = [
-            Scores(
-                number,
-                split,
-                chosen,
-                status[i],
-                sizes,
-                values[i, 0],
-                values[i, 1],
-                reasons[i],
-                Cost(
-                    evaluations=len(chosen),
-                    bytes_down=4 * len(self._trials[number].weights) * len(chosen),
-                    bytes_up=(_SCORE_BYTES + 8 * len(names)) * len(chosen),
-                ),
-                dict(zip(names, values[i, 2:], strict=True)),
+            checked_scores(
+                Scores(
+                    number,
+                    split,
+                    chosen,
+                    status[i],
+                    sizes,
+                    values[i, 0],
+                    values[i, 1],
+                    reasons[i],
+                    Cost(
+                        evaluations=len(chosen),
+                        bytes_down=4 * len(self._trials[number].weights) * len(chosen),
+                        bytes_up=(_SCORE_BYTES + 8 * len(names)) * len(chosen),
+                    ),
+                    dict(zip(names, values[i, 2:], strict=True)),
+                )
             )
             for i, number in enumerate(trials)
         ]

@@ -21,7 +21,7 @@ from fedhpo.federations.remote.messages import (
     NamedArrays,
     Task,
 )
-from fedhpo.federations.remote.replies import TaskFailed, TaskMissing, failure_of
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing, failure_of, token_of
 from fedhpo.parties.context import Context, Memory
 from fedhpo.parties.hold import Held
 from fedhpo.parties.once import answered_once
@@ -208,7 +208,7 @@ def _replied(
             reply = {"trial": task.trial, "missing": str(late)}
         except (Exception, SystemExit) as error:  # a task that fails is told, and takes no other with it
             reply = {"trial": task.trial, **failure_of(error)}
-        replies.append(reply)
+        replies.append({**reply, "task": token_of(one)})
     return replies, models
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.canonical import canonical
+from fedhpo.protocol.bounds import checked_report, checked_scores
 from fedhpo.protocol.federation import Answer, Cost, Products, RoundReport, Scores, Status, UpdateShapes
 from fedhpo.protocol.reasons import Reason, from_record, to_record
 
@@ -59,7 +60,7 @@ def pack(items: Items) -> bytes:
 
 
 def unpack(payload: bytes) -> list[Any]:
-    """The items that `pack` was given."""
+    """The items that `pack` was given; scores that cannot be, which 0.2.0 did not check, have failed."""
     (length,) = struct.unpack_from("<I", payload)
     header = json.loads(payload[4 : 4 + length])
     if header["kind"] == "answers":
@@ -67,14 +68,16 @@ def unpack(payload: bytes) -> list[Any]:
     if header["kind"] == "reports":
         columns = _columns(header, payload, 4 + length, _REPORT)
         return [
-            RoundReport(
-                trial,
-                number,
-                applied,
-                **arrays,
-                reasons=_reasons(why, arrays["status"]),
-                cost=Cost(*cost),
-                **_of(more),
+            checked_report(
+                RoundReport(
+                    trial,
+                    number,
+                    applied,
+                    **arrays,
+                    reasons=_reasons(why, arrays["status"]),
+                    cost=Cost(*cost),
+                    **_of(more),
+                )
             )
             for (trial, number, applied, why, cost, *more), arrays in zip(
                 header["items"], columns, strict=True
@@ -83,14 +86,16 @@ def unpack(payload: bytes) -> list[Any]:
     names = header.get("metrics", [])
     columns = _columns(header, payload, 4 + length, _SCORES | _metric_types(names))
     return [
-        Scores(
-            trial,
-            split,
-            **{name: arrays[name] for name in _SCORES},
-            reasons=_reasons(why, arrays["status"]),
-            cost=Cost(*cost),
-            metrics={name: arrays[_METRIC + name] for name in names},
-            seconds=seconds[0] if seconds else 0.0,
+        checked_scores(
+            Scores(
+                trial,
+                split,
+                **{name: arrays[name] for name in _SCORES},
+                reasons=_reasons(why, arrays["status"]),
+                cost=Cost(*cost),
+                metrics={name: arrays[_METRIC + name] for name in names},
+                seconds=seconds[0] if seconds else 0.0,
+            )
         )
         for (trial, split, why, cost, *seconds), arrays in zip(header["items"], columns, strict=True)
     ]

@@ -23,7 +23,7 @@ from fedhpo.core.streams import derive, seeded
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.clients import APP, Hello
-from fedhpo.federations.remote.replies import TaskFailed, failure_of
+from fedhpo.federations.remote.replies import TaskFailed, failure_of, token_of
 from fedhpo.protocol.reasons import Reason, Why
 
 #: Under this name apps tell how many rows a metric is over.
@@ -95,9 +95,9 @@ def _answered(app: ClientApp, message: Message, context: Context) -> Message:
             if arrays is not None:
                 models[f"model-{place}"] = dict(arrays.items())
                 facts = {**facts, "arrays": f"model-{place}"}
-            replies.append({"trial": one["trial"], **facts})
+            replies.append({"trial": one["trial"], "task": token_of(one), **facts})
         except Exception as error:  # a task that fails is told, it does not take the others with it
-            replies.append({"trial": one["trial"], **failure_of(error)})
+            replies.append({"trial": one["trial"], "task": token_of(one), **failure_of(error)})
     return Message(wire.content({"replies": replies}, models), reply_to=message)
 
 

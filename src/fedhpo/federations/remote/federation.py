@@ -174,7 +174,13 @@ class RemoteFederation(HoldsTrials, RemoteClients):
 
         def read(reply: Any, message: Incoming) -> Any:
             result, after = read_trained(
-                reply, message, work.trial, parcel.layout, self._most_rows, by_rule=work.by_rule
+                reply,
+                message,
+                work.trial,
+                parcel.layout,
+                self._most_rows,
+                by_rule=work.by_rule,
+                least_loss=self._least_loss(client),
             )
             return result, after - trial.weights
 

@@ -16,7 +16,7 @@ from typing import Any
 from fedhpo.core.vectors import Vector
 from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import replies_in
-from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing, check_token
 from fedhpo.federations.remote.transport import Incoming, Outgoing, Parcel, Transport, Trouble
 from fedhpo.protocol.federation import Status
 from fedhpo.protocol.reasons import Reason, Why, ours
@@ -212,6 +212,7 @@ class Post:
             return
         for item, reply in zip(sent.items, replies, strict=True):
             try:
+                check_token(reply, item.task)
                 value = item.read(reply, message)
             except TaskFailed as failed:
                 self._end(item, Status.FAILED, failed.reason)
