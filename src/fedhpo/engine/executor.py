@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +35,7 @@ from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
-from fedhpo.protocol.bounds import MOST, impossible, trouble_with
+from fedhpo.protocol.bounds import MOST, trouble_with
 from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.reasons import Reason, raised
 
@@ -165,11 +166,11 @@ class Sums:
 
 def _checked(result: JobResult) -> JobResult:
     """A result, failed where a loss of the user's own cannot be."""
-    told = {"loss_before": result.loss_before, "loss_after": result.loss_after}
-    if not impossible(np.array(list(told.values()))).any():
-        return result
-    problem = next(r for name, value in told.items() if (r := trouble_with(name, value, -MOST, MOST)))
-    return JobResult(failure=problem, train_size=result.train_size)
+    for name in ("loss_before", "loss_after"):
+        value = getattr(result, name)
+        if (abs(value) > MOST or value == -math.inf) and value != math.inf:
+            return JobResult(failure=trouble_with(name, value, -MOST, MOST), train_size=result.train_size)
+    return result
 
 
 class Executor:

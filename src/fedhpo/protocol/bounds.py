@@ -63,10 +63,13 @@ def impossible(values: Floats) -> NDArray[np.bool_]:
         return np.asarray((np.isfinite(values) & (np.abs(values) > MOST)) | (values == -math.inf))
 
 
-def checked_scores(scores: Scores) -> Scores:
-    """Scores whose impossible ones have failed, with the reason; as they are where there are none."""
+def checked_scores(scores: Scores, *, told: bool = False) -> Scores:
+    """Scores whose impossible ones have failed, with the reason; as they are where there are none.
+
+    Those that clients `told` are read as a server reads replies.
+    """
     columns: dict[str, Floats] = {"loss": scores.loss, "accuracy": scores.accuracy, **scores.metrics}
-    failed = _failed(columns, scores.status)
+    failed = _failed(columns, scores.status, told)
     if not failed:
         return scores
     kept = _without(columns, failed, scores.status)
@@ -84,7 +87,7 @@ def checked_scores(scores: Scores) -> Scores:
 def checked_report(report: RoundReport) -> RoundReport:
     """The same of a round's report: for records of versions that did not check what clients say."""
     names = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
-    failed = _failed({name: getattr(report, name) for name in names}, report.status)
+    failed = _failed({name: getattr(report, name) for name in names}, report.status, told=False)
     if not failed:
         return report
     kept: dict[str, Any] = _without({name: getattr(report, name) for name in names}, failed, report.status)
@@ -96,13 +99,15 @@ def checked_report(report: RoundReport) -> RoundReport:
     )
 
 
-def _failed(columns: dict[str, Floats], status: NDArray[np.int8]) -> dict[int, Reason]:
+def _failed(columns: dict[str, Floats], status: NDArray[np.int8], told: bool) -> dict[int, Reason]:
     found: dict[int, Reason] = {}
     for name, values in columns.items():
-        for place in np.flatnonzero(impossible(values) & (status == Status.OK)).tolist():
-            reason = trouble_with(name, float(values[place]), -MOST, MOST)
-            assert reason is not None
-            found.setdefault(place, reason)
+        least, most = range_of(name.partition("_")[0]) if told else (-MOST, MOST)
+        suspects = ~((values >= least) & (values <= most)) if told else impossible(values)
+        for place in np.flatnonzero(suspects & (status == Status.OK)).tolist():
+            reason = trouble_with(name, float(values[place]), least, most)
+            if reason is not None:
+                found.setdefault(place, reason)
     return found
 
 

@@ -176,7 +176,7 @@ def size_in(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
 
 
 def score_in(found: Mapping[str, Any], name: str, least: float = -MOST, most: float = MOST) -> float:
-    """A score between these bounds; NaN where there is none. An infinite loss means that the model diverged."""
+    """A score between these bounds; NaN where there is none. An infinite loss means that a model diverged."""
     value = found.get(name)
     if value is None:
         return math.nan
