@@ -115,7 +115,7 @@ def test_what_is_wrong_with_a_client_is_said_when_it_is_met(wrong, words):
         federation.start(0, {}, seed=0)
         [report] = federation.round([fh.Work(0, [0, 1], {"lr": 0.1})])
     assert report.status.tolist() == [0, 1]
-    assert "client 1" in report.reasons[1]
+    assert "client 1" in report.reasons[1].text
 
 
 def test_settings_that_cannot_be_are_refused():

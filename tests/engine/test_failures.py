@@ -9,6 +9,7 @@ from fedhpo.data import from_clients
 from fedhpo.federations.simulate import simulate
 from fedhpo.protocol.federation import Status, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.reasons import Reason, Why
 
 HUGE = 9.0  # a feature that marks the client where the model fails
 
@@ -69,7 +70,7 @@ def test_the_others_are_averaged_as_without_the_one_that_fails(data, model, reas
         assert report.applied
         assert report.status.tolist() == [0, Status.FAILED, 0, 0, 0]
         assert list(report.reasons) == [1]
-        assert reason in report.reasons[1]
+        assert reason in report.reasons[1].text
         assert report.train_size.tolist() == [4, 0, 8, 9, 7]
         assert np.isnan(report.loss_after[1])
         assert np.isfinite(report.loss_after[report.ok]).all()
@@ -90,7 +91,7 @@ def test_a_diverging_lr_is_rejected_and_the_model_stays(data):
         work = Work(0, [0, 1, 3, 4], {"lr": 1e30, "batch_size": 2, "epochs": 3})
         [report] = federation.round([work])
         assert not report.applied
-        assert set(report.reasons.values()) == {"update is not finite"}
+        assert set(report.reasons.values()) == {Reason(Why.DIVERGED)}
         assert (report.status == Status.FAILED).all()
         np.testing.assert_array_equal(weights(federation), before)
         assert report.round == 0  # the clock did not move
@@ -112,7 +113,7 @@ def test_finite_but_enormous_updates_leave_a_finite_model(data, server):
         assert all(np.isfinite(array).all() for array in after.arrays.values())
         assert not report.applied
         assert (report.status == Status.FAILED).all()
-        assert "not finite" in report.reasons[0]
+        assert report.reasons[0].why == Why.OVERFLOW
         np.testing.assert_array_equal(weights(federation), before)
 
 
@@ -191,7 +192,7 @@ def test_a_rule_that_fails_fails_its_client_only(data):
         federation.start(0, {}, 1)
         [report] = federation.round([Work(0, [0, 1, 3, 4], Picky())])
         assert report.status.tolist() == [0, 0, Status.FAILED, 0]
-        assert "unknown client hyperparameter 'pace'" in report.reasons[2]
+        assert "unknown client hyperparameter 'pace'" in report.reasons[2].text
 
 
 def test_fine_tuning_that_fails_is_an_answer_with_the_reason(data):
@@ -202,7 +203,7 @@ def test_fine_tuning_that_fails_is_an_answer_with_the_reason(data):
         assert good.cost.samples == 5
         assert bad.status == Status.FAILED
         assert bad.content is None
-        assert "too much" in bad.reason
+        assert "too much" in bad.reason.text
 
 
 def test_an_error_while_threads_train_is_a_failure_even_if_it_would_end_the_thread(data):
@@ -215,7 +216,7 @@ def test_an_error_while_threads_train_is_a_failure_even_if_it_would_end_the_thre
         with pytest.warns(UserWarning, match="threads"):
             [report] = federation.round([Work(0, [0, 1, 3, 4], {})])
         assert report.status.tolist() == [0, 0, Status.FAILED, 0]
-        assert report.reasons[2].startswith("SystemExit: leave (test_failures.py:")
+        assert report.reasons[2].text.startswith("SystemExit: leave (test_failures.py:")
         assert federation.round([Work(0, [0, 1], {})])[0].applied
 
 

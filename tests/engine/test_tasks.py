@@ -153,7 +153,7 @@ def test_a_loss_that_is_not_per_sample_is_a_clear_failure():
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1, 2, 3], {})])
     assert not report.applied
-    assert "one loss per sample" in report.reasons[0]
+    assert "one loss per sample" in report.reasons[0].text
 
 
 def test_the_users_own_training_gets_model_data_hyperparameters_and_generator():

@@ -11,6 +11,7 @@ from fedhpo.engine.executor import AddTask, TrainTask, add_up
 from fedhpo.engine.pool import Done, Order
 from fedhpo.federations import branches
 from fedhpo.federations.branches import Branches
+from fedhpo.protocol.reasons import Reason, Why
 
 CLIENT = {"lr": 0.3, "batch_size": 8}
 
@@ -39,7 +40,7 @@ def run(trees, todo, fail=()):
         if isinstance(order.task, AddTask):
             sums += 1
             total = sum(part.place for part in order.parts)
-            done = Done(order, failure="lost") if sums in fail else ended(order, total[0])
+            done = Done(order, failure=Reason(Why.RAISED, "lost")) if sums in fail else ended(order, total[0])
         else:
             done = ended(order, 1)
         whole, more = trees.take(done)
@@ -77,13 +78,13 @@ def test_what_a_lost_sum_needs_is_done_again_once():
     assert (whole.total.place.tolist(), taken) == ([6, 6], 4)
     trees.plant(orders := leaves(3))
     [whole], taken = run(trees, list(orders), fail=(1, 2))
-    assert (whole.total.failure, taken) == ("lost", 2)
+    assert (whole.total.failure, taken) == (Reason(Why.RAISED, "lost"), 2)
 
 
 def test_outputs_that_failed_are_left_out():
     trees, orders = Branches(), leaves(3)
     trees.plant(orders)
-    assert trees.take(Done(orders[1], failure="no")) == (None, [])
+    assert trees.take(Done(orders[1], failure=Reason(Why.RAISED, "no"))) == (None, [])
     assert trees.take(ended(orders[0], 5)) == (None, [])
     _, [order] = trees.take(ended(orders[2], 6))
     assert [part.place[0] for part in order.parts] == [5, 6]
@@ -105,7 +106,7 @@ def test_rounds_end_where_the_server_adds_up(monkeypatch, workers):
             assert not federation._branches._holds
     (usual, weights), (others, summed) = found
     np.testing.assert_allclose(summed, weights, rtol=0, atol=1e-6)
-    assert [report.reasons for report in others] == [{5: "update is not finite"}] * 2
+    assert [report.reasons for report in others] == [{5: Reason(Why.DIVERGED)}] * 2
     for one, other in zip(usual, others, strict=True):
         assert one.train_size.tolist() == other.train_size.tolist()
         assert one.loss_after.tolist() == pytest.approx(other.loss_after.tolist(), nan_ok=True, rel=1e-4)

@@ -116,7 +116,7 @@ def test_a_task_that_loses_its_worker_twice_has_failed():
         federation.start(0, {}, seed=0)
         [report] = federation.round([fh.Work(0, [0], {"lr": 0.1})])
     assert not report.applied
-    assert "lost twice" in report.reasons[0]
+    assert "lost twice" in report.reasons[0].text
 
 
 @pytest.mark.usefixtures("cluster")

@@ -151,7 +151,7 @@ def test_fine_tuning_without_training_data_is_a_failed_answer():
         federation.start(0, {}, 0)
         answers = federation.query(FineTune(0, {"lr": 0.1}), [0, 1])
         assert [answer.status for answer in answers] == [Status.OK, Status.FAILED]
-        assert "no training data" in answers[1].reason
+        assert "no training data" in answers[1].reason.text
 
 
 def test_scores_in_a_round_need_clients_that_train_and_validate(data):

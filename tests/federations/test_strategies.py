@@ -139,7 +139,7 @@ def test_a_strategy_that_needs_more_replies_is_a_round_that_does_not_count():
         [report] = federation.round([work])
         assert not report.applied
         assert set(report.status) == {Status.FAILED}
-        assert "Bulyan" in report.reasons[0]
+        assert "Bulyan" in report.reasons[0].text
 
 
 def test_an_argument_that_the_strategy_does_not_have_is_named():

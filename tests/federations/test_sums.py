@@ -8,6 +8,7 @@ from fedhpo.engine.executor import Job, JobResult, Shares, TrainTask
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order
 from fedhpo.federations.apart import Apart
+from fedhpo.protocol.reasons import Reason, Why
 
 CLIENT = {"lr": 0.3, "batch_size": 8}
 
@@ -51,7 +52,7 @@ def test_an_update_that_is_not_finite_is_left_out_alone(data, stacking):
     configs = [{**CLIENT, **({"lr": 1e38, "epochs": 5} if i == 5 else {})} for i in range(36)]
     [(report, found)] = changes(data, [cohort], stacking, configs)
     assert np.flatnonzero(report.status).tolist() == [5]
-    assert report.reasons == {5: "update is not finite"}
+    assert report.reasons == {5: Reason(Why.DIVERGED)}
     [(_, wanted)] = changes(data, [cohort[:5] + cohort[6:]], stacking)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
 
@@ -83,12 +84,12 @@ def test_jobs_of_a_task_that_failed_are_done_apart_and_put_together():
     first, second, third = apart.orders
     row = np.array([[1, 2]], np.float32)
     assert apart.take(Done(third, [JobResult(train_size=3)], row)) is None
-    assert apart.take(Done(second, failure="the worker process died twice")) is None
+    assert apart.take(Done(second, failure=Reason(Why.RAISED, "the worker process died twice"))) is None
     whole = apart.take(Done(first, [JobResult(train_size=1)], 10 * row))
     assert whole.order is order
     assert whole.output.tolist() == [[11, 22], [0, 0]]
     assert [(r.failure, r.train_size) for r in whole.value] == [
-        ("", 1),
-        ("the worker process died twice", 0),
-        ("", 3),
+        (None, 1),
+        (Reason(Why.RAISED, "the worker process died twice"), 0),
+        (None, 3),
     ]

@@ -142,7 +142,7 @@ def test_a_rule_that_cannot_be_sent_is_a_failure_and_the_workers_go_on(expected,
     for _ in range(3):
         [report] = two.round([Work(5, [0, 1, 2], Unsendable())])
         assert report.status.tolist() == [Status.FAILED] * 3
-        assert "cannot be sent" in report.reasons[0]
+        assert "cannot be sent" in report.reasons[0].text
     two.stop(5)
     assert history(two) == expected
 
@@ -183,7 +183,7 @@ def train(model, workers, cohort=range(6)):
         weights = federation.state(0).arrays["weights"]
         return {
             "kind": facts["worker_kind"], "note": facts["note"], "weights": weights.tobytes().hex(),
-            "status": report.status.tolist(), "reasons": list(report.reasons.values()),
+            "status": report.status.tolist(), "reasons": [str(why) for why in report.reasons.values()],
         }
 """
 

@@ -19,6 +19,7 @@ from fedhpo.federations.apps.loaded import load_client, load_server
 from fedhpo.flower import InProcessGrid, run_in_process, tuned, wrap
 from fedhpo.protocol.federation import Status, TrialState, Work
 from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.study import Study
 from fedhpo.testing.federation import FederationSuite
 
@@ -299,7 +300,7 @@ def test_a_client_that_fails_is_told_and_the_others_go_on():
         one.start(0, {}, seed=0)
         report = one.round([Work(0, [0, 1], [{"lr": 0.1}, {"lr": float("inf")}])])[0]
         assert report.status.tolist() == [Status.OK, Status.FAILED]
-        assert report.reasons[1] == "update is not finite"
+        assert report.reasons[1] == Reason(Why.DIVERGED)
 
 
 def test_clients_without_fedhpo_are_served_with_what_that_allows(tmp_path):

@@ -176,13 +176,13 @@ def test_repeats_are_refused_when_the_total_is_spent_after_restarts_too(kept, tm
     app, _ = kept
     answers = [federation_of_one(app).query(search(seed=i), [0])[0] for i in range(5)]
     assert [answer.status for answer in answers] == [Status.OK] * 3 + [Status.FAILED] * 2
-    assert "epsilon 1 for a local search is refused: 3 of 3 is spent" in answers[-1].reason
+    assert "epsilon 1 for a local search is refused: 3 of 3 is spent" in answers[-1].reason.text
     again = small_app(
         data=own_rows, privacy=fh.LocalPrivacy(1.0, total=3.0, ledger=tmp_path / "privacy.jsonl")
     )  # another process
     assert federation_of_one(again).query(search(), [0])[0].status == Status.FAILED
     [scores] = federation_of_one(again).evaluate([0], [0])
-    assert "refused" in scores.reasons[0]
+    assert "refused" in scores.reasons[0].text
 
 
 def test_no_score_leaves_without_noise(kept):
@@ -209,7 +209,7 @@ def test_noise_that_the_server_could_subtract_is_refused_at_both_ends(release):
         federation.query(search(privacy=fh.LocalPrivacy(1.0, release=release)), [0])
     asked = search(privacy=fh.LocalPrivacy(1.0, release=release)).to_dict()
     [answer] = federation.query(_Raw(asked), [0])
-    assert "can subtract the noise" in answer.reason
+    assert "can subtract the noise" in answer.reason.text
 
 
 class _Raw:

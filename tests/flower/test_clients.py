@@ -11,6 +11,7 @@ from fedhpo.federations.remote.clients import Clients, Hello
 from fedhpo.federations.remote.layout import Rejected
 from fedhpo.flower import FlowerFederation, InProcessGrid
 from fedhpo.protocol.federation import Status, Work
+from fedhpo.protocol.reasons import Reason, Why
 
 ROWS = {"train": 5, "validation": 2, "test": 0}
 
@@ -197,7 +198,7 @@ def test_a_client_whose_node_goes_is_missing_until_it_comes_back():
     [report] = federation.round([Work(0, [1, 2, 3], {"lr": 0.1})])
     assert report.applied
     assert report.status.tolist() == [Status.OK, Status.MISSING, Status.OK]
-    assert report.reasons == {1: "its node is not there"}
+    assert report.reasons == {1: Reason(Why.GONE, "its node is not there")}
     [scores] = federation.evaluate([0], [2, 1])
     assert scores.status.tolist() == [Status.MISSING, Status.OK]
     context.node_id = 4711

@@ -198,6 +198,6 @@ def test_the_report_says_why(name):
         [report] = federation.round([Work(0, [0, 1, 2], {"lr": 0.1})])
     expected = Status.MISSING if name == "not asked for" else Status.FAILED
     assert report.status.tolist() == [Status.OK, expected, Status.OK]
-    assert reason in report.reasons[1]
+    assert reason in report.reasons[1].text
     assert report.train_size[1] == 0
     assert np.isnan(report.loss_after[1])

@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.flower import FlowerLearnerFederation, InProcessGrid, client, run_in_process, tune
 from fedhpo.flower.server_app import federation_of
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.study import Study
 from fedhpo.testing.learners import LearnerSuite
 from fedhpo.testing.parties import party_rows
@@ -140,7 +141,7 @@ def test_clients_that_send_nonsense_are_left_out():
             [report] = flower.round([fh.Work(0, cohort, {"max_iter": 3})])
             losses.append(flower.evaluate([0], [0, 1, 2])[0].loss)
     assert report.status.tolist() == [0, 1, 0]
-    assert report.reasons == {1: "it sent 0 trees, expected 3"}
+    assert report.reasons == {1: Reason(Why.REJECTED, "it sent 0 trees, expected 3")}
     assert flower.dropped == {"rejected replies": 1}
     np.testing.assert_array_equal(*losses)
 
@@ -149,7 +150,7 @@ def test_a_model_of_too_many_bytes_is_not_read():
     with federation(message_bytes=100) as flower:
         flower.start(0, {}, seed=1)
         [report] = flower.round([fh.Work(0, [0], {"max_iter": 3})])
-    assert "at most 100 are read" in report.reasons[0]
+    assert "at most 100 are read" in report.reasons[0].text
 
 
 def test_too_few_replies_are_no_round():

@@ -13,6 +13,7 @@ from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
 from fedhpo.flower import Arrays, FlowerFederation, InProcessGrid, Scored, Trained, client
 from fedhpo.protocol.federation import Status, Work
+from fedhpo.protocol.reasons import Reason, Why
 
 MODEL = Arrays(lambda seed, width=2: {"w": np.zeros(width)})
 
@@ -72,7 +73,7 @@ def test_flowers_errors_are_failed_or_missing_with_the_reason(code, status, reas
     report, weights = one_round(FaultyGrid({2: [code]}), retries=0)
     assert report.status.tolist() == [0, 0, status, 0]
     assert list(report.reasons) == [2]
-    assert report.reasons[2].endswith(f"{reason}: as it were")
+    assert report.reasons[2].text.endswith(f"{reason}: as it were")
     assert weights == pytest.approx((1 + 2 + 4) / 3)  # clients of equal size, without the third
 
 
@@ -103,7 +104,7 @@ def test_a_function_that_raises_is_a_failed_client():
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], [{"lr": 0.25}, {"lr": 1.0}])])
     assert report.status.tolist() == [Status.FAILED, Status.OK]
-    assert report.reasons == {0: "RuntimeError: no power (test_mailbox.py:23, in train)"}
+    assert report.reasons == {0: Reason(Why.RAISED, "RuntimeError: no power (test_mailbox.py:24, in train)")}
 
 
 def test_a_deadline_is_for_each_task_of_a_message():
@@ -119,7 +120,7 @@ def test_a_deadline_is_for_each_task_of_a_message():
         for trial in range(trials):
             federation.start(trial, {}, 0)
         reports = federation.round([Work(trial, [2], {"lr": 1.0}) for trial in range(trials)])
-        assert [r.reasons[0] for r in reports] == [f"no reply within {100 * trials} s"] * trials
+        assert [r.reasons[0].text for r in reports] == [f"no reply within {100 * trials} s"] * trials
         waited.append(clock())
     assert waited == pytest.approx([100, 200], abs=2)
 
@@ -163,7 +164,7 @@ def test_a_query_that_clients_do_not_know_fails_at_each_of_them():
     with FlowerFederation(InProcessGrid(app(), 4), MODEL, clients=4) as federation:
         [answer] = federation.query(Count(3), [1])
     assert answer.status == Status.FAILED
-    assert "count" in answer.reason
+    assert "count" in answer.reason.text
 
 
 def test_a_client_app_of_ones_own_speaks_the_contracts():

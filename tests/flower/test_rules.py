@@ -84,4 +84,4 @@ def test_a_client_with_functions_of_its_own_resolves_rules_by_its_labels():
     with FlowerFederation(InProcessGrid(client(ClientApp(), **options), 3), model, clients=3) as federation:
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0], TABLE)])
-    assert "labels" in report.reasons[0]
+    assert "labels" in report.reasons[0].text

@@ -75,7 +75,7 @@ def test_who_is_late_says_so():
     slow = LocalSearch(SPACE, configs=6, sampler=Random(), deadline=1e-9)
     [answer] = asked(app(search=search), [0], slow)
     assert answer.status == Status.MISSING
-    assert "late: 0 of 6 configs" in answer.reason
+    assert "late: 0 of 6 configs" in answer.reason.text
 
 
 def test_sizes_are_kept_and_noise_is_paid_for(tmp_path):

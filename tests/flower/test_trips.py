@@ -9,6 +9,7 @@ import fedhpo as fh
 from fedhpo.flower import FlowerLearnerFederation, InProcessGrid, client
 from fedhpo.flower.server_app import federation_of
 from fedhpo.protocol.federation import Status
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.study import Study
 
 PARTIES = 4
@@ -82,7 +83,7 @@ def test_the_others_go_on_without_who_fails(training):
             models.append(model.predict_proba(study().load_data().x[:50]))
     assert report.applied
     assert report.status.tolist() == [Status.OK, Status.FAILED, Status.OK]
-    assert report.reasons == {1: "it sent 0 trees, expected 2"}
+    assert report.reasons == {1: Reason(Why.REJECTED, "it sent 0 trees, expected 2")}
     assert report.cost.client_rounds == (9 if training == "bagging" else 4)
     np.testing.assert_array_equal(*models)
 

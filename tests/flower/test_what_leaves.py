@@ -189,7 +189,7 @@ def test_a_client_tells_its_cell_once_with_noise_of_its_own_and_only_if_it_lists
     again = federation.query(replace(asked, seed=99), [0, 1, 2, 3, 4, 5, 7])
     assert [answer.content for answer in again] == told
     [refused] = federation.query(replace(asked, quantities=(5, 20)), [0])
-    assert "was answered in this run, for another question" in refused.reason
+    assert "was answered in this run, for another question" in refused.reason.text
     federation.close()
     federation, answers = asked_of_all(asked, queries=[ProfileQuery])
     federation.close()

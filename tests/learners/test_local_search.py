@@ -88,12 +88,12 @@ def test_a_party_that_cannot_search_is_left_out_and_says_why():
     with fh.LearnerFederation(three, BAYES, workers=0) as federation:
         _, answers = search(federation)
         assert [a.status for a in answers] == [Status.OK, Status.FAILED, Status.OK]
-        assert "same label" in answers[1].reason
+        assert "same label" in answers[1].reason.text
         bad = LocalSearch(fh.Space(client={"var_smoothing": fh.Float(-2.0, -1.0)}), configs=2, folds=2)
         [answer] = federation.query(bad, [0])
         assert answer.status == Status.FAILED
-        assert "no config could be trained" in answer.reason
-        assert "var_smoothing" in answer.reason
+        assert "no config could be trained" in answer.reason.text
+        assert "var_smoothing" in answer.reason.text
 
 
 def test_what_it_cost_does_not_tell_how_rare_a_class_is():
@@ -133,7 +133,7 @@ def test_a_party_that_is_late_is_left_out_and_said_to_be():
     searches = {party: PartySearch(query, party, 10) for party in range(3)}
     answers = side_by_side(query, searches, trainer, clock=lambda: trainer.now)
     assert [answers[party].status for party in range(3)] == [Status.OK, Status.MISSING, Status.OK]
-    assert answers[1].reason == "late: 0 of 4 configs tried in 60 s"
+    assert answers[1].reason.text == "late: 0 of 4 configs tried in 60 s"
     assert answers[1].content is None
     assert trainer.abandoned
 

@@ -136,7 +136,7 @@ def test_what_goes_wrong_is_told_and_the_next_task_is_done(script, lines, config
     )
     report, weights = one_round(path, config if "depth" not in config else [config, {}])
     assert report.status.tolist() == [Status.FAILED, Status.OK]
-    assert re.search(why, report.reasons[0]), report.reasons[0]
+    assert re.search(why, report.reasons[0].text), report.reasons[0]
     assert weights.tolist() == [0.0] * 3
 
 

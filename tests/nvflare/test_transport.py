@@ -16,6 +16,7 @@ from fedhpo.federations.nvflare.federation import NVFlareFederation
 from fedhpo.federations.nvflare.transport import CollabTransport, trouble_of
 from fedhpo.nvflare import Arrays, Client, Scored, Trained, tune
 from fedhpo.protocol.federation import Status, Work
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.samplers import Random
 from fedhpo.space import Float, Space
@@ -94,7 +95,7 @@ def text(found, old, new):
 def test_a_lie_is_rejected_and_told(change, why):
     report, weights, dropped = one_round(change)
     assert report.status.tolist() == [Status.OK, Status.FAILED, Status.OK]
-    assert re.search(why, report.reasons[1]), report.reasons[1]
+    assert re.search(why, report.reasons[1].text), report.reasons[1]
     assert weights.tolist() == [2.0, 2.0]  # the mean of 1 and 3
     assert dropped == {"rejected replies": 1}
 
@@ -130,7 +131,7 @@ def raising(error):
 def test_calls_that_fail_are_failed_or_missing_with_the_reason(error, status, why):
     report, weights, _ = one_round(raising(error), retries=0)
     assert report.status.tolist() == [Status.OK, status, Status.OK]
-    assert why in report.reasons[1]
+    assert why in report.reasons[1].text
     assert weights.tolist() == [2.0, 2.0]
 
 
@@ -178,10 +179,12 @@ def test_a_slow_client_is_missing_then_left_out_and_back_when_it_replies():
         sites[1].stuck.set()
         [report] = federation.round([work])
         assert report.status.tolist() == [Status.OK, Status.MISSING, Status.OK]
-        assert report.reasons == {1: "no reply within 20 s"}
+        assert report.reasons == {1: Reason(Why.LATE, "no reply within 20 s")}
         begun = time.monotonic()
         [report] = federation.round([work])
-        assert report.reasons == {1: "its node is not there"}  # at once: it costs no second deadline
+        assert report.reasons == {
+            1: Reason(Why.GONE, "its node is not there")
+        }  # at once: it costs no second deadline
         assert time.monotonic() - begun < 10
         sites[1].stuck.clear()
         end = time.monotonic() + 30
@@ -207,7 +210,7 @@ def test_a_reply_after_the_deadline_is_dropped_and_noted():
         work = Work(0, [0, 1, 2], {"lr": 1.0})
         [report] = federation.round([work])
         assert report.status.tolist() == [Status.OK, Status.MISSING, Status.OK]
-        assert report.reasons == {1: "no reply within 1 s"}
+        assert report.reasons == {1: Reason(Why.LATE, "no reply within 1 s")}
         sites[1].change = None
         released.set()
         [report] = federation.round([work])

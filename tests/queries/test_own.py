@@ -84,8 +84,8 @@ def test_it_fails_at_one_client_without_the_others():
     three, zero, one, two = asked(simulated(), Failing())
     assert three.content == zero.content == "fine"
     assert one.status == two.status == Status.FAILED
-    assert re.fullmatch(r"ValueError: no such column \(own_queries\.py:\d+, in answer\)", one.reason)
-    assert two.reason == "query 'failing': a value for the record must be JSON-able: set {1} is not"
+    assert re.fullmatch(r"ValueError: no such column \(own_queries\.py:\d+, in answer\)", one.reason.text)
+    assert two.reason.text == "query 'failing': a value for the record must be JSON-able: set {1} is not"
 
 
 @pytest.mark.parametrize("query", [LabelCounts(1.0, 7), WeightNorm(0), Failing()])

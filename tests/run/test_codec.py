@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedhpo.protocol.federation import Answer, Cost, RoundReport, Scores, Status
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.run.codec import expand, pack, squeeze, unpack
 
 counts = st.integers(0, 2**62)
 costs = st.builds(Cost, counts, counts, counts, counts, counts, counts)
-reasons = st.dictionaries(st.integers(0, 2**40), st.text(max_size=20), max_size=3)
+known = st.floats(-1e38, 1e38) | st.sampled_from([math.nan, math.inf])
+why = st.builds(Reason, st.sampled_from(Why), st.text(max_size=20))
+
+
+@st.composite
+def reasons(draw, members):
+    return draw(st.dictionaries(st.integers(0, members - 1), why, max_size=3)) if members else {}
 
 
 def arrays(draw, dtype, length, **options):
@@ -26,10 +33,10 @@ def reports(draw):
     n = draw(st.integers(0, 6))
     ints = [arrays(draw, np.int64, n) for _ in range(3)]
     status = arrays(draw, np.int8, n, elements=st.integers(0, 2))
-    floats = [arrays(draw, np.float64, n) for _ in range(4)]
+    floats = [arrays(draw, np.float64, n, elements=known) for _ in range(4)]
     trial, number, applied = draw(st.integers(0, 10**6)), draw(st.integers(0, 10**6)), draw(st.booleans())
     return RoundReport(
-        trial, number, applied, ints[0], status, *ints[1:], *floats, draw(reasons), draw(costs)
+        trial, number, applied, ints[0], status, *ints[1:], *floats, draw(reasons(n)), draw(costs)
     )
 
 
@@ -38,8 +45,8 @@ def scores(draw):
     n = draw(st.integers(0, 6))
     status = arrays(draw, np.int8, n, elements=st.integers(0, 2))
     clients, size = arrays(draw, np.int64, n), arrays(draw, np.int64, n)
-    loss, accuracy = arrays(draw, np.float64, n), arrays(draw, np.float64, n)
-    return Scores(draw(counts), "test", clients, status, size, loss, accuracy, draw(reasons), draw(costs))
+    loss, accuracy = (arrays(draw, np.float64, n, elements=known) for _ in range(2))
+    return Scores(draw(counts), "test", clients, status, size, loss, accuracy, draw(reasons(n)), draw(costs))
 
 
 def assert_same(one, other):

@@ -18,6 +18,7 @@ from fedhpo.policies import Fixed
 from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.research.tables.replay import replay
 from fedhpo.run import Budget, Run, open_read
 from fedhpo.run.codec import unpack
@@ -398,7 +399,7 @@ def _hopeless(report):
         report,
         applied=False,
         status=np.ones(len(report.cohort), np.int8),
-        reasons=dict.fromkeys(range(len(report.cohort)), "update is not finite"),
+        reasons=dict.fromkeys(range(len(report.cohort)), Reason(Why.DIVERGED)),
     )
 
 

@@ -215,4 +215,4 @@ def test_counts_by_hand():
     ]
     assert found[0]["first"] == {"client": 8, "trial": 0, "round": 1}
     assert found[0]["by_client"] == [[2, 1, 1, 1], [4, 1, 1, 1], [8, 2, 0, 1]]
-    assert [failure.reason for failure in told] == ["ValueError: row 12", "TypeError: no"]
+    assert [failure.reason.text for failure in told] == ["ValueError: row 12", "TypeError: no"]

@@ -14,6 +14,7 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.core.run_errors import RunError
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.run import Run
 from fedhpo.search.events import TuningError
 from fedhpo.testing import ToyFederation
@@ -231,7 +232,7 @@ def _hopeless(report):
         report,
         applied=False,
         status=np.ones(len(report.cohort), np.int8),
-        reasons=dict.fromkeys(range(len(report.cohort)), "update is not finite"),
+        reasons=dict.fromkeys(range(len(report.cohort)), Reason(Why.DIVERGED)),
     )
 
 

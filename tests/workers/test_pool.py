@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from fedhpo.protocol.reasons import Why
 from fedhpo.workers.pool import Inline, Threads
 
 
@@ -24,8 +25,9 @@ def test_every_job_ends_once_and_a_failure_is_reported(pool):
     assert {ticket: e.job for ticket, e in ended.items()} == tickets
     assert [ended[ticket].value for ticket in tickets] == [10.0, 5.0, None, 2.0]
     failures = [ended[ticket].failure for ticket in tickets]
-    assert failures[:2] == ["", ""]
-    assert failures[2].startswith("ZeroDivisionError: division by zero (test_pool.py:")
+    assert failures[:2] == [None, None]
+    assert failures[2].why == Why.RAISED
+    assert failures[2].text.startswith("ZeroDivisionError: division by zero (test_pool.py:")
     assert pool.pids == []
 
 
@@ -56,7 +58,7 @@ def test_a_thread_outlives_what_would_end_it_and_a_time_limit_holds():
 
     pool = Threads(1, lambda: leaving)
     pool.submit(1)
-    assert pool.next().failure.startswith("SystemExit: gone (test_pool.py:")
+    assert pool.next().failure.text.startswith("SystemExit: gone (test_pool.py:")
     assert pool.next(0.01) is None
     pool.close()
     assert not any(thread.is_alive() for thread in pool._threads)

@@ -71,7 +71,7 @@ def test_a_job_that_kills_its_workers_fails_after_two_and_takes_no_other_with_it
     deadly = pool.submit("die")
     others = [pool.submit(number) for number in range(6)]
     ended = {e.ticket: e for e in (pool.next() for _ in range(7))}
-    assert ended[deadly].failure == "the worker process died twice at this task (exit code 3)"
+    assert ended[deadly].failure.text == "the worker process died twice at this task (exit code 3)"
     assert [ended[ticket].value for ticket in others] == [n * n for n in range(6)]
     assert len(set(pool.pids)) == 2
     assert before != set(pool.pids)
@@ -82,7 +82,7 @@ def test_what_a_dead_worker_held_is_packed_again(pool, log):
         pool.submit(number)
     os.kill(pool.pids[0], 9)
     ended = [pool.next() for _ in range(4)]
-    assert [one.failure for one in ended] == [""] * 4
+    assert [one.failure for one in ended] == [None] * 4
     assert sorted(one.value for one in ended) == [0, 1, 4, 9]
     assert sorted(log.packed) == [0, 1, 2, 3]  # dropped before they were packed once more
 
@@ -113,7 +113,7 @@ def test_a_job_sent_to_a_worker_that_dies_before_it_begins_has_not_failed(pool):
         assert pool.next(0.05) is None
     second.kill()
     done = pool.next()
-    assert (done.failure, done.value) == ("", 9)
+    assert (done.failure, done.value) == (None, 9)
 
 
 def test_a_cancelled_job_is_never_heard_of_again(pool, log):
@@ -148,15 +148,15 @@ def test_a_time_limit_holds_while_a_worker_is_replaced(tmp_path):
 def test_jobs_and_results_that_cannot_be_sent_fail_alone(pool, log):
     bad, worse, good = pool.submit(lambda: None), pool.submit("result"), pool.submit(5)
     ended = {e.ticket: e for e in (pool.next() for _ in range(3))}
-    assert "cannot be sent to a worker process" in ended[bad].failure
-    assert "its result cannot be sent" in ended[worse].failure
+    assert "cannot be sent to a worker process" in ended[bad].failure.text
+    assert "its result cannot be sent" in ended[worse].failure.text
     assert ended[good].value == 25
     assert sorted(map(str, log.packed)) == ["5", "result"]
 
 
 def test_an_exception_is_the_jobs_failure_and_names_the_line(pool):
     pool.submit("text")
-    assert pool.next().failure.startswith("TypeError: unsupported operand")
+    assert pool.next().failure.text.startswith("TypeError: unsupported operand")
 
 
 @pytest.mark.parametrize(

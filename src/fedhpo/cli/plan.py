@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(plan.to_dict()))
         return OK
     least, most = min(plan.seconds), max(plan.seconds)
-    others = [f"{share:.1%} {why}" for why, share in plan.replies.items() if why != "ok"]
+    others = [f"{share:.1%} {kind}" for kind, share in plan.replies.items() if kind != "ok"]
     rows = [
         (
             "wall time",

@@ -7,6 +7,7 @@ what was found and what is allowed, and the command line shows it without a trac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 
 class FedhpoError(Exception):
@@ -19,10 +20,23 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM asked to stop at once, as Ctrl-C does with a `KeyboardInterrupt`."""
 
 
+class Concerns(StrEnum):
+    """What an `InputError` concerns, where whoever passes it on must know."""
+
+    RUN = "run"
+    """The run's directory: not the study that is tuned there."""
+    METHOD = "method"
+    """The method, which the message names already."""
+
+
 class InputError(FedhpoError, ValueError):
     """Something the user gave is wrong; the message says what, and what is allowed."""
 
     __module__ = "fedhpo"  # as users know it, also in tracebacks
+
+    def __init__(self, *message: object, concerns: Concerns | None = None) -> None:
+        super().__init__(*message)
+        self.concerns = concerns
 
 
 class MissingExtraError(FedhpoError, ImportError):

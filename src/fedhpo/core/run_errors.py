@@ -60,8 +60,8 @@ def trouble_at(path: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"{doing} {path}: {error.strerror or error}") from error
     except sqlite3.OperationalError as error:
-        # What our own statements do not find is gone from the file.
-        if str(error).startswith(("no such", "Could not decode")):
+        # SQLite's general error, or Python's own: what our statements name is not there, or text is not text.
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
             raise DamageError(path, error) from error
         raise RunError(f"{doing} {path}: {error}") from error
     except (sqlite3.Error, SafetensorError, UnicodeDecodeError, OverflowError) as error:

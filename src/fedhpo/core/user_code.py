@@ -17,8 +17,6 @@ _STANDARD = tuple(
 )
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _LIBRARIES = re.compile(r"[/\\](site|dist)-packages[/\\](torch|numpy|scipy|sklearn|xgboost|flwr|ray)[/\\]")
-#: How `in_words` ends where the line is known.
-_PLACE = re.compile(r"\(([^()]+:\d+, in [^()]+)\)$")
 
 
 def in_words(error: BaseException, *, full_path: bool = False) -> str:
@@ -59,14 +57,10 @@ def _is_ours(file: str) -> bool:
     return standard or os.path.abspath(file).startswith(_OURS)
 
 
-def without_message(reason: str) -> str:
-    """An exception in words without its message, which may quote a client's data.
+def kind_and_place(error: BaseException) -> tuple[str, str]:
+    """An exception without its message, which may quote a client's data: its kind, and the line of user code.
 
-    >>> without_message("ValueError: row 3 is 17.2 (own.py:12, in train)")
-    'ValueError (own.py:12, in train)'
-    >>> without_message("client 3 is 17.2 years old")
-    'failed'
+    >>> kind_and_place(KeyError("row 3 is 17.2"))
+    ('KeyError', '')
     """
-    kind = re.match(r"[A-Za-z_]\w*(?=:|$| \()", reason)
-    place = _PLACE.search(reason)
-    return (kind.group() if kind else "failed") + (f" ({place.group(1)})" if place else "")
+    return type(error).__name__, place_of(error.__traceback__)

@@ -25,6 +25,7 @@ from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.pool import Done, Order, Pool
+from fedhpo.protocol.reasons import Reason, Why, raised
 from fedhpo.workers.processes import HELD
 from fedhpo.workers.spawn import keep_freed_memory
 
@@ -250,7 +251,7 @@ class RayPool(Pool):
         except ray.exceptions.RayError as error:  # such as a result that was lost
             if reference is worker.starting:
                 raise FedhpoError(f"workers cannot start in the Ray cluster: {error}") from error
-            failure = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            failure = raised(error, f"{type(error).__name__}: {str(error).splitlines()[0]}")
             found = [(None, None, failure) for _ in worker.sent[reference][0]]
         if reference is worker.starting:
             worker.starting, self._lost_at_start = None, 0
@@ -290,7 +291,8 @@ class RayPool(Pool):
                 self._attempts[order] = self._attempts.get(order, 0) + (i == 0)
                 if self._attempts[order] >= _ATTEMPTS:
                     del self._attempts[order]
-                    self._ended.append(Done(order, failure=f"a worker was lost twice at this task: {error}"))
+                    lost = Reason(Why.RAISED, f"a worker was lost twice at this task: {error}")
+                    self._ended.append(Done(order, failure=lost))
                 else:
                     self._orders.appendleft(order)
         worker.sent.clear()

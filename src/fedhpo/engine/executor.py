@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,6 @@ from fedhpo.aggregation.norm_clipping import clip_scale
 from fedhpo.core.errors import InputError
 from fedhpo.core.hyperparameters import parse
 from fedhpo.core.streams import first_seed, sequence
-from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
@@ -35,7 +35,9 @@ from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
+from fedhpo.protocol.bounds import MOST, trouble_with
 from fedhpo.protocol.metrics import Metric, check_metrics
+from fedhpo.protocol.reasons import Reason, raised
 
 #: A user's own local training: trains the model in place.
 TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
@@ -72,9 +74,9 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a client says of its training; `failure` is empty if its update may be used."""
+    """What a client says of its training; `failure` is None if its update may be used."""
 
-    failure: str = ""
+    failure: Reason | None = None
     train_size: int = 0
     validation_size: int = 0
     loss_before: float = NAN
@@ -160,6 +162,15 @@ class Sums:
             torch.from_numpy(change), alpha=scale * self._shares.weights[job]
         )
         return result
+
+
+def _checked(result: JobResult) -> JobResult:
+    """A result, failed where a loss of the user's own cannot be."""
+    for name in ("loss_before", "loss_after"):
+        value = getattr(result, name)
+        if (abs(value) > MOST or value == -math.inf) and value != math.inf:
+            return JobResult(failure=trouble_with(name, value, -MOST, MOST), train_size=result.train_size)
+    return result
 
 
 class Executor:
@@ -325,8 +336,8 @@ class Executor:
             if change is not None:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
-            return JobResult(failure=in_words(error), train_size=len(rows))
-        return JobResult("", len(rows), len(held), samples=samples, **scores)
+            return JobResult(failure=raised(error), train_size=len(rows))
+        return _checked(JobResult(None, len(rows), len(held), samples=samples, **scores))
 
     def _seed_torch(self, seed: int) -> None:
         seed_generators(seed, self.setup.device)
@@ -350,15 +361,17 @@ class Executor:
         stack.train(runs)
         last = stack.score(xs, ys) if "after" in task.scores else (nan, nan)
         results = [
-            JobResult(
-                "",
-                len(run.x),
-                len(held[i]),
-                float(first[0][i]),
-                float(first[1][i]),
-                float(last[0][i]),
-                float(last[1][i]),
-                run.hyperparameters.epochs * len(run.x),
+            _checked(
+                JobResult(
+                    None,
+                    len(run.x),
+                    len(held[i]),
+                    float(first[0][i]),
+                    float(first[1][i]),
+                    float(last[0][i]),
+                    float(last[1][i]),
+                    run.hyperparameters.epochs * len(run.x),
+                )
             )
             for i, run in enumerate(runs)
         ]

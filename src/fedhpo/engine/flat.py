@@ -20,6 +20,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.tensors import check_tensors, own_memory
+from fedhpo.protocol.reasons import Reason, Why, ours
 
 ModelFactory = Callable[..., nn.Module]
 
@@ -168,11 +169,11 @@ def shape_key(hyperparameters: Mapping[str, Any]) -> str:
     return json.dumps(dict(hyperparameters), sort_keys=True)
 
 
-def check_update(update: Vector, size: int) -> str | None:
+def check_update(update: Vector, size: int) -> Reason | None:
     """Why an update must not be averaged, or None if it may."""
     if update.shape != (size,):
-        return f"update of shape {tuple(update.shape)}, expected ({size},)"
-    return None if finite(update) else "update is not finite"
+        return ours(Why.REJECTED, f"update of shape {tuple(update.shape)}, expected ({size},)")
+    return None if finite(update) else Reason(Why.DIVERGED)
 
 
 def finite(*vectors: Vector) -> bool:

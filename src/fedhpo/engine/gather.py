@@ -15,6 +15,7 @@ from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import check_update
 from fedhpo.engine.products import UpdateProducts
 from fedhpo.protocol.federation import Status
+from fedhpo.protocol.reasons import Reason, Why, ours
 
 
 @dataclass(eq=False)
@@ -30,7 +31,7 @@ class Gathering:
     status: NDArray[np.int8]
     results: list[JobResult]
     limits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, Reason] = field(default_factory=dict)
     products: UpdateProducts | None = None
     _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
 
@@ -43,11 +44,12 @@ class Gathering:
         missing: NDArray[np.bool_],
         products: UpdateProducts | None = None,
         limits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-        why: Mapping[int, str] | None = None,
+        why: Mapping[int, Reason] | None = None,
     ) -> Gathering:
         """For updates of `size` numbers from the members in `sequence`; the others are missing: `why`."""
         status = np.where(missing, Status.MISSING, Status.OK).astype(np.int8)
-        reasons = {int(i): (why or {}).get(int(i), "no reply") for i in np.flatnonzero(missing)}
+        silent = ours(Why.DROPPED, "no reply")
+        reasons = {int(i): (why or {}).get(int(i), silent) for i in np.flatnonzero(missing)}
         results = [JobResult()] * len(missing)
         return cls(size, deque(sequence), aggregate, status, results, limits, reasons, products)
 
@@ -103,7 +105,7 @@ class Gathering:
         while self.sequence and self.sequence[0] in self._waiting:
             self._waiting.pop(self.sequence.popleft())()
 
-    def reject(self, why: str) -> None:
+    def reject(self, why: Reason) -> None:
         """No update can be used after all."""
         for member in np.flatnonzero(self.status == Status.OK).tolist():
             self.status[member], self.reasons[member] = Status.FAILED, why
@@ -132,11 +134,11 @@ class Gathering:
                 self.aggregate.add_sum(total, weight)
 
     def _add(self, member: int, result: JobResult, update: Vector | None) -> None:
-        problem: str | None = result.failure
-        if not problem:
-            problem = "no update came" if update is None else check_update(update, self.size)
-        if problem or update is None:
-            self.status[member], self.reasons[member] = Status.FAILED, problem or ""
+        problem = result.failure
+        if problem is None:
+            problem = Reason(Why.NO_UPDATE) if update is None else check_update(update, self.size)
+        if problem is not None or update is None:
+            self.status[member], self.reasons[member] = Status.FAILED, problem or Reason(Why.NO_UPDATE)
         else:
             result = self._limited(member, result)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end

@@ -24,6 +24,7 @@ from fedhpo.data.lazy import source_of
 from fedhpo.engine.device import generator_kept
 from fedhpo.engine.executor import Executor, Setup, Shares, Task, TrainTask
 from fedhpo.engine.worker import Packed, prepare
+from fedhpo.protocol.reasons import Reason
 from fedhpo.workers.memory import Arena, Region, SharedFile
 from fedhpo.workers.pool import Handler, Inline, Threads
 from fedhpo.workers.pool import Pool as Workers
@@ -66,7 +67,7 @@ class Done:
     order: Order
     value: Any = None
     output: NDArray[np.float32] | None = None
-    failure: str = ""
+    failure: Reason | None = None
     release: Callable[[], None] = lambda: None
     place: Any = None
 

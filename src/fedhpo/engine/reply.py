@@ -15,7 +15,7 @@ def discreet(result: JobResult, aggregation: Aggregation) -> JobResult:
     nobody needs its size: it says neither how many rows it trains on, nor on how many it validates, nor its
     accuracy, which is a share of so many.
 
-    >>> own = JobResult("", train_size=80, validation_size=10, loss_before=0.5, samples=400)
+    >>> own = JobResult(train_size=80, validation_size=10, loss_before=0.5, samples=400)
     >>> sized = discreet(own, Aggregation("size"))
     >>> sized.train_size, sized.validation_size, sized.samples
     (80, 10, 80)

@@ -19,7 +19,6 @@ from sklearn.base import clone
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.streams import derive
-from fedhpo.core.user_code import in_words
 from fedhpo.data import Encoding, FederatedData, distances, from_clients
 from fedhpo.data.columns import Preparation
 from fedhpo.data.fingerprint import data_of
@@ -35,6 +34,7 @@ from fedhpo.learners.prepare import FITTED, Prepared
 from fedhpo.learners.scoring import BALANCED, FOLDS, number_of_folds, outputs_of, score_of, scorer
 from fedhpo.learners.tasks import Bench, FitPooled, ScoreFold, Task
 from fedhpo.learners.workers import start_workers
+from fedhpo.protocol.bounds import checked_scores
 from fedhpo.protocol.federation import (
     QUERY,
     REPEATABLE,
@@ -52,6 +52,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
+from fedhpo.protocol.reasons import Reason, Why, raised
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
 from fedhpo.queries.own import ask_each, party_at
 from fedhpo.space.config import Config
@@ -241,7 +242,7 @@ class LearnerFederation(Federation):
         done = self._ended.pop(min(ended))
         return self._end(wanted[done.ticket], done.value, {}, done.failure)
 
-    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, str], str, Cost]:
+    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, Reason], Reason | None, Cost]:
         """The model, or why there is none: reasons by position in the cohort, or one for all parties.
 
         With it comes what it took beyond sending the model to every party.
@@ -257,14 +258,15 @@ class LearnerFederation(Federation):
             rows = {party: self._bench.rows([party]) for party in trial.cohort}
             model = trees.adopt(train(rows, trees.parameters(classes), trees.max_iter), classes)
             sent = exchanged(model.booster_, [x for x, _ in rows.values()]) * len(rows)
-            return model, {}, "", Cost(bytes_down=sent, bytes_up=sent)
+            return model, {}, None, Cost(bytes_down=sent, bytes_up=sent)
         except CollectiveError as error:
-            blamed = {} if error.party is None else {list(trial.cohort).index(error.party): str(error)}
-            return None, blamed, str(error), Cost()
+            why = Reason(Why.RAISED, str(error))
+            blamed = {} if error.party is None else {list(trial.cohort).index(error.party): why}
+            return None, blamed, why, Cost()
         except TypeError as error:
-            return None, {}, str(error), Cost()
+            return None, {}, Reason(Why.RAISED, str(error)), Cost()
 
-    def _train_in_trips(self, work: Work) -> tuple[Any, dict[int, str], str, Cost]:
+    def _train_in_trips(self, work: Work) -> tuple[Any, dict[int, Reason], Reason | None, Cost]:
         """The same, by trees that each party grows on its own rows."""
         from fedhpo.learners.boosted import BoostedTrees
 
@@ -287,12 +289,17 @@ class LearnerFederation(Federation):
                     )
                     parts[place] = grown, float(size)
                 trips.take(parts)
-            return trees.adopt(trips.model, classes), {}, "", moved
+            return trees.adopt(trips.model, classes), {}, None, moved
         except (TypeError, ValueError) as error:
-            return None, {}, str(error), Cost()
+            return None, {}, Reason(Why.RAISED, str(error)), Cost()
 
     def _end(
-        self, number: int, model: Any, blamed: dict[int, str], failure: str, moved: Cost | None = None
+        self,
+        number: int,
+        model: Any,
+        blamed: dict[int, Reason],
+        failure: Reason | None,
+        moved: Cost | None = None,
     ) -> RoundReport:
         """The report; `moved` is what a federated training took beyond sending the model to every party."""
         work, _ = self._trials.rounds.pop(number)
@@ -305,7 +312,9 @@ class LearnerFederation(Federation):
         if blamed:  # the others were stopped because of these
             status[:] = Status.MISSING
             status[list(blamed)] = Status.FAILED
-        reasons = {place: blamed.get(place, failure) for place in range(count)} if failure else {}
+        reasons = dict.fromkeys(range(count), failure) if failure else {}
+        if failure and blamed:
+            reasons = dict.fromkeys(range(count), Reason(Why.GONE, failure.text)) | blamed
         nan = np.full(count, np.nan)
         return RoundReport(
             number,
@@ -358,7 +367,7 @@ class LearnerFederation(Federation):
         sizes: Ints = getattr(self._data, split).sizes[clients]
         loss, accuracy = np.full((2, len(clients)), np.nan)
         status = np.zeros(len(clients), np.int8)
-        reasons: dict[int, str] = {}
+        reasons: dict[int, Reason] = {}
         metrics = {metric.name: np.full(len(clients), np.nan) for metric in self._metrics}
         parts: dict[int, tuple[Any, Any]] = {}
         for place, client in enumerate(clients.tolist()):
@@ -374,7 +383,7 @@ class LearnerFederation(Federation):
                         metrics[metric.name][place] = metric.value(*own)
                     parts[place] = own
             except Exception as error:
-                status[place], reasons[place] = Status.FAILED, in_words(error)
+                status[place], reasons[place] = Status.FAILED, raised(error)
         for metric in self._metrics:
             if metric.pooled and parts:
                 metrics[metric.name][list(parts)] = at_clients(metric, list(parts.values()))
@@ -383,7 +392,8 @@ class LearnerFederation(Federation):
             bytes_down=_bytes(model) * len(clients),
             bytes_up=(_SCORE_BYTES + 8 * len(metrics)) * len(clients),
         )
-        return Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost, metrics)
+        found = Scores(trial, split, clients, status, sizes, loss, accuracy, reasons, cost, metrics)
+        return checked_scores(found)
 
     # Local search
 
@@ -571,7 +581,7 @@ class _Folds:
         # As if all folds that were asked for could be made: how many could tells of the rarest class.
         trained = self._sizes[party] * ((self._task.folds or FOLDS) - 1)
         if failures:
-            return Outcome(party, None, failures[0], trained)
+            return Outcome(party, None, failures[0].text, trained)
         return Outcome(party, 1 - float(np.mean([one.value for one in ended])), "", trained)
 
     def abandon(self) -> None:

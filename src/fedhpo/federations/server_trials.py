@@ -37,6 +37,7 @@ from fedhpo.protocol.federation import (
     UpdateShapes,
     Work,
 )
+from fedhpo.protocol.reasons import Reason, Why
 
 if TYPE_CHECKING:
     from fedhpo.federations.strategies.server import StrategyServer
@@ -237,7 +238,7 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
                 trial, updates = trained, _shapes(one.gathering, work)
             else:
                 applied, products = False, None
-                gathered.reject(why or "updates are so large that the model after them is not finite")
+                gathered.reject(why or Reason(Why.OVERFLOW))
         replies = int((gathered.status == Status.OK).sum())
         size = len(trial.weights)
         self[work.trial] = replace(trial, calls=trial.calls + 1, clock=one.ends)
@@ -275,10 +276,10 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             None if one.timed is None else (one.timed.begun, one.ends),
         )
 
-    def _step(self, one: Round) -> tuple[Trial | None, Products | None, str]:
+    def _step(self, one: Round) -> tuple[Trial | None, Products | None, Reason | None]:
         """The trial after the server's step, and the products of the updates if they were asked for.
 
-        Without a trial, the text says why there is none.
+        Without a trial, the reason says why there is none.
         """
         trial = one.trial
         if one.optimiser is None:
@@ -296,9 +297,9 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]
         after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
-        return after, products, ""
+        return after, products, None
 
-    def _strategy_step(self, one: Round) -> tuple[Trial | None, Products | None, str]:
+    def _strategy_step(self, one: Round) -> tuple[Trial | None, Products | None, Reason | None]:
         """The same, by a strategy of Flower's."""
         from fedhpo.federations.strategies.server import HeldUpdates
         from fedhpo.federations.strategies.step import StrategyFailed
@@ -317,14 +318,14 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
                 (trial.seed, trial.calls),
             )
         except StrategyFailed as failure:
-            return None, None, str(failure)
+            return None, None, Reason(Why.STRATEGY, str(failure))
         measured, previous = one.gathering.products, None
         products = None
         if measured is not None:
             change = weights - trial.weights
             products, previous = measured.of_round(change), change[: shape.trainable]
         after = replace(trial, weights=weights, round=trial.round + 1, previous=previous, strategy=kept)
-        return after, products, ""
+        return after, products, None
 
 
 def _moved(weights: Vector, step: Vector, kept: Sequence[Vector]) -> Vector:

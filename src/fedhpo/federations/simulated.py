@@ -43,6 +43,7 @@ from fedhpo.federations.simulated_search import search_clients
 from fedhpo.federations.timing import Timed, Timing, epochs_of
 from fedhpo.federations.untrained import UntrainedFederation
 from fedhpo.protocol import federation as protocol
+from fedhpo.protocol.bounds import checked_scores
 from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
@@ -60,6 +61,7 @@ from fedhpo.protocol.federation import (
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.query import OwnQuery
+from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import ask_each, party_at, query_seed
 from fedhpo.space.config import Config
@@ -485,7 +487,7 @@ class SimulatedFederation(HoldsTrials):
         names = [metric.name for metric in self._setup.metrics]
         values = np.full((len(trials), 2 + len(names), len(chosen)), np.nan)
         status = np.zeros((len(trials), len(chosen)), np.int8)
-        reasons: list[dict[int, str]] = [{} for _ in trials]
+        reasons: list[dict[int, Reason]] = [{} for _ in trials]
         for i, trial in enumerate(self._trials[number] for number in trials):
             for begin, end in chunks:
                 order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])
@@ -503,21 +505,23 @@ class SimulatedFederation(HoldsTrials):
             else:
                 values[i, :, where] = done.value
         found = [
-            Scores(
-                number,
-                split,
-                chosen,
-                status[i],
-                sizes,
-                values[i, 0],
-                values[i, 1],
-                reasons[i],
-                Cost(
-                    evaluations=len(chosen),
-                    bytes_down=4 * len(self._trials[number].weights) * len(chosen),
-                    bytes_up=(_SCORE_BYTES + 8 * len(names)) * len(chosen),
-                ),
-                dict(zip(names, values[i, 2:], strict=True)),
+            checked_scores(
+                Scores(
+                    number,
+                    split,
+                    chosen,
+                    status[i],
+                    sizes,
+                    values[i, 0],
+                    values[i, 1],
+                    reasons[i],
+                    Cost(
+                        evaluations=len(chosen),
+                        bytes_down=4 * len(self._trials[number].weights) * len(chosen),
+                        bytes_up=(_SCORE_BYTES + 8 * len(names)) * len(chosen),
+                    ),
+                    dict(zip(names, values[i, 2:], strict=True)),
+                )
             )
             for i, number in enumerate(trials)
         ]

@@ -119,7 +119,7 @@ class _Trainings:
             return None
         self._losses[party][part] = self._loss(part) if report.applied else float("nan")
         if not report.applied:
-            self._reasons.setdefault(party, report.reasons.get(0, "its update could not be used"))
+            self._reasons.setdefault(party, str(report.reasons.get(0, "its update could not be used")))
         self._federation.stop(part)
         if len(self._losses[party]) < len(self._of[party]):
             return None

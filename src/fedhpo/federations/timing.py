@@ -22,10 +22,11 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.traces import rows_of, trace_of
 from fedhpo.protocol.federation import Floats, Ints, Scores, Status, Work
+from fedhpo.protocol.reasons import Reason, Why
 
 #: To score a row is a forward pass; to train on it a backward pass too, which takes twice as long.
 _SCORING = 1 / 3
-LATE, DROPPED, GONE = "too late: after the deadline", "dropped out", "not there any more"
+LATE, DROPPED, GONE = Reason(Why.LATE), Reason(Why.DROPPED), Reason(Why.GONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Timed:
     cohort: Sequence[int]
     begun: float
     ends: Floats
-    reasons: Mapping[int, str]
+    reasons: Mapping[int, Reason]
 
     @property
     def last(self) -> float:
@@ -115,11 +116,11 @@ class Timing:
         ends, reasons = np.empty(len(cohort)), {}
         for place, client in enumerate(work.cohort):
             ends[place], why = self._reply(client, starts[place], float(rows[place]), 4 * size)
-            if why:
+            if why is not None:
                 reasons[place] = why
         return Timed(work.cohort, min(starts), ends, reasons)
 
-    def _reply(self, client: int, start: float, rows: float, size: int) -> tuple[float, str]:
+    def _reply(self, client: int, start: float, rows: float, size: int) -> tuple[float, Reason | None]:
         """When a client replies, or why and when it turns out that it does not."""
         fleet = self.fleet
         luck = stream(fleet.seed, "luck", client, float(start).hex()).random(3)
@@ -131,7 +132,7 @@ class Timing:
         left = self.trace.leaves(client, start, min(done, late, dropped))
         first = min(done, dropped, late, left)
         if first == done:
-            return done, ""
+            return done, None
         return first, DROPPED if first == dropped else GONE if first == left else LATE
 
     def starts(self, cohort: Iterable[int], time: float, others: Iterable[Timed]) -> list[float]:

@@ -18,6 +18,7 @@ import numpy as np
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.policies import Fixed
+from fedhpo.protocol.bounds import MOST
 from fedhpo.protocol.federation import QUERY, Answer, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
@@ -95,7 +96,7 @@ class FTS(Method):
         found = answer.content.get("weights") if isinstance(answer.content, Mapping) else None
         if answer.status != Status.OK or not isinstance(found, list) or len(found) != self.features:
             return None
-        numbers = all(isinstance(value, float | int) and math.isfinite(value) for value in found)
+        numbers = all(isinstance(value, float | int) and abs(value) <= MOST for value in found)
         return tuple(map(float, found)) if numbers else None
 
 

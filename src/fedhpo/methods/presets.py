@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fedhpo import samplers, schedules
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import Concerns, InputError
 from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
 from fedhpo.protocol.federation import REPEATABLE
@@ -207,6 +207,7 @@ def _startup(method: TPE | GP, search: Search) -> int:
     if method.startup >= trials > 1:
         raise InputError(
             f"startup = {method.startup}: must be below the number of trials, {trials}: up to it "
-            f"{method.name} is random search"
+            f"{method.name} is random search",
+            concerns=Concerns.METHOD,
         )
     return method.startup

@@ -25,8 +25,8 @@ from nvflare.client.api_spec import APISpec
 
 from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import seeded
-from fedhpo.core.user_code import in_words
 from fedhpo.federations.remote.replies import TaskFailed
+from fedhpo.protocol.reasons import raised
 
 TRAIN, VALIDATE = "train", "validate"
 #: What is replaced is replaced for the whole process.
@@ -146,7 +146,7 @@ def run_script(script: Path, call: Call) -> FLModel:
             if end.code not in (None, 0):
                 raise TaskFailed(f"{script.name} ended with {end.code!r}") from None
         except Exception as error:
-            raise TaskFailed(in_words(error)) from error
+            raise TaskFailed(raised(error)) from error
     if call.sent is None:
         raise TaskFailed(f"{script.name} ended without flare.send")
     if call.unused:

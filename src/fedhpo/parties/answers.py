@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedhpo.core.errors import FedhpoError, InputError
-from fedhpo.core.user_code import in_words
-from fedhpo.federations.remote.layout import Rejected
+from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.messages import (
     BY_SIZE,
-    DIVERGED,
     EVALUATE,
     HELLO,
     LEFT_OUT,
@@ -24,7 +21,7 @@ from fedhpo.federations.remote.messages import (
     NamedArrays,
     Task,
 )
-from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing, failure_of, token_of
 from fedhpo.parties.context import Context, Memory
 from fedhpo.parties.hold import Held
 from fedhpo.parties.once import answered_once
@@ -33,6 +30,7 @@ from fedhpo.parties.party import EvaluateFunction, LabelsFunction, Party, QueryF
 from fedhpo.parties.searching import SearchFunction, searching
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.query import check_query_class, query_of
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.queries.local_search import LocalSearch
 
 if TYPE_CHECKING:
@@ -205,12 +203,12 @@ def _replied(
                     reply["arrays"] = f"model-{place}"
                     models[f"model-{place}"] = after
             else:
-                reply = {"trial": task.trial, "failure": DIVERGED}
+                reply = {"trial": task.trial, **failure_of(TaskFailed(Reason(Why.DIVERGED)))}
         except TaskMissing as late:
             reply = {"trial": task.trial, "missing": str(late)}
         except (Exception, SystemExit) as error:  # a task that fails is told, and takes no other with it
-            reply = {"trial": task.trial, "failure": _what(error)}
-        replies.append(reply)
+            reply = {"trial": task.trial, **failure_of(error)}
+        replies.append({**reply, "task": token_of(one)})
     return replies, models
 
 
@@ -234,8 +232,3 @@ def _left_out(task: Task, model: Any, asked: Any, context: Context) -> tuple[dic
 def _answered(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     answer, cost = found if isinstance(found, tuple) else (found, {})
     return {"answer": answer, "cost": cost}, {}
-
-
-def _what(error: BaseException) -> str:
-    told = isinstance(error, FedhpoError | Rejected | TaskFailed)
-    return str(error) if told else in_words(error)

@@ -10,6 +10,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import Answer, Status
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Space
@@ -48,9 +49,9 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
 def searched(answer: Answer, tells: bool) -> tuple[dict[str, Any], dict[str, int]]:
     """What a client tells of its own search, and what that cost; how many rows it has only if it `tells`."""
     if answer.status == Status.MISSING:
-        raise TaskMissing(answer.reason)
+        raise TaskMissing(answer.reason or Reason(Why.LATE))
     if answer.status != Status.OK:
-        raise TaskFailed(answer.reason)
+        raise TaskFailed(answer.reason or Reason(Why.RAISED))
     size = answer.content["size"]
     content = answer.content | {"size": size if tells else min(size, 1)}
     return content, {

@@ -12,6 +12,7 @@ from fedhpo.federations.remote.replies import TaskMissing
 from fedhpo.parties.context import Context
 from fedhpo.parties.party import QueryFunction
 from fedhpo.parties.queries import local_search_of, searched
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.queries.local_search import PartySearch
 
 #: `search(config, context)`: the loss of a config on the client's own rows, less is better.
@@ -27,7 +28,7 @@ def searching(search: SearchFunction, rows: Callable[[Context], int], tells: boo
         own = PartySearch(query, task.client, size)
         while (config := own.ask()) is not None:
             if query.deadline is not None and time.monotonic() - begun > query.deadline:
-                raise TaskMissing(own.late(query.deadline).reason)
+                raise TaskMissing(own.late(query.deadline).reason or Reason(Why.LATE))
             own.samples += size
             try:
                 own.tell(float(search({**config.client, **config.model}, context)))

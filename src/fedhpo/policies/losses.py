@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.protocol.federation import Floats, RoundReport, Status
+from fedhpo.protocol.federation import Floats, RoundReport
+from fedhpo.protocol.reasons import Why
 
 
 def client_losses(report: RoundReport) -> Floats:
@@ -40,10 +41,7 @@ def round_loss(report: RoundReport) -> float:
 
 def diverged(report: RoundReport) -> NDArray[np.bool_]:
     """Which members' updates were refused because they are not finite; reasons go by place in the cohort."""
-    return np.array(
-        [
-            status == Status.FAILED and "not finite" in report.reasons.get(place, "")
-            for place, status in enumerate(report.status)
-        ],
-        dtype=np.bool_,
-    )
+    found = np.zeros(len(report.cohort), np.bool_)
+    for place, reason in report.reasons.items():
+        found[place] = reason.why in (Why.DIVERGED, Why.OVERFLOW)
+    return found

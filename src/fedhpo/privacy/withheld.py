@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.user_code import without_message
 from fedhpo.protocol.federation import (
     Answer,
     Federation,
@@ -23,21 +22,10 @@ from fedhpo.protocol.federation import (
     RoundReport,
     Scores,
     SplitName,
-    Status,
     TrialState,
     Work,
 )
 from fedhpo.protocol.query import OwnQuery
-
-#: Reasons that the server itself finds, which tell nothing but that an update cannot be used.
-KNOWN_REASONS = frozenset(
-    {
-        "update is not finite",
-        "updates are so large that the model after them is not finite",
-        "no update came",
-        "the update is not finite, as when the table was built",
-    }
-)
 
 
 class SealedFederation(Federation):
@@ -59,20 +47,14 @@ class SealedFederation(Federation):
     def _sealed(self, report: RoundReport) -> RoundReport:
         self._kept[report.trial] = report
         unknown = np.full(len(report.cohort), math.nan)
-        # An exception's message may quote the client's rows.
-        reasons = {
-            place: why
-            if report.status[place] == Status.MISSING or why in KNOWN_REASONS
-            else without_message(why)
-            for place, why in report.reasons.items()
-        }
         return replace(
             report,
             loss_before=unknown,
             loss_after=unknown,
             accuracy_before=unknown,
             accuracy_after=unknown,
-            reasons=reasons,
+            # An exception's message may quote the client's rows.
+            reasons={place: reason.sealed for place, reason in report.reasons.items()},
             updates=None,
         )
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
+from fedhpo.protocol.reasons import Reason, Why
 
 #: Reasons told apart, and clients named for each; what goes beyond is counted, not named.
 _REASONS, _CLIENTS = 50, 1000
-#: What the search does with a model that diverged is its business: no exception of a client.
-_DIVERGED = "not finite"
 #: Kinds of events whose results hold replies of clients.
 REPLIES = ("round", "done", "evaluate", "query")
 
@@ -25,7 +24,7 @@ REPLIES = ("round", "done", "evaluate", "query")
 class Failure:
     """One reply of a client that could not be used."""
 
-    reason: str
+    reason: Reason
     status: str
     during: str
     client: int
@@ -37,7 +36,8 @@ class Failure:
     @property
     def is_exception(self) -> bool:
         """Whether the client failed, rather than did not reply or sent a model that had diverged."""
-        return self.status == "failed" and _DIVERGED not in self.reason
+        # What the search does with a model that diverged is its business.
+        return self.status == "failed" and self.reason.why not in (Why.DIVERGED, Why.OVERFLOW)
 
     def __str__(self) -> str:
         trial = "" if self.trial is None else f" of trial {self.trial}"
@@ -77,7 +77,8 @@ class _Group:
     def to_dict(self) -> dict[str, Any]:
         first = self.first
         return {
-            "reason": first.reason,
+            "reason": first.reason.text,
+            "why": first.reason.why.value,
             "status": first.status,
             "during": first.during,
             "count": self.count,
@@ -98,7 +99,7 @@ class Failures:
         self.tell = tell
         #: What clients are called, by their numbers.
         self.names = names
-        self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._groups: dict[tuple[str, str, str, str], _Group] = {}
         self._rounds: dict[int, int] = {}
 
     def take(self, items: Iterable[Any], *, replayed: bool = False) -> None:
@@ -111,7 +112,8 @@ class Failures:
     def _of(self, item: RoundReport | Scores | Answer) -> Iterable[Failure]:
         if isinstance(item, Answer):
             if item.status != Status.OK:
-                yield Failure(item.reason, item.status.name.lower(), "query", item.client, None, None)
+                reason = item.reason or Reason(Why.RAISED if item.status == Status.FAILED else Why.GONE)
+                yield Failure(reason, item.status.name.lower(), "query", item.client, None, None)
             return
         trained = isinstance(item, RoundReport)
         if isinstance(item, RoundReport):
@@ -128,11 +130,12 @@ class Failures:
         return failure if self.names is None else replace(failure, name=self.names[failure.client])
 
     def _add(self, failure: Failure, replayed: bool) -> None:
-        key = (re.sub(r"\d+", "#", failure.reason), failure.status, failure.during)
+        why = failure.reason.why
+        key = (re.sub(r"\d+", "#", failure.reason.text), why.value, failure.status, failure.during)
         if key not in self._groups:
             if len(self._groups) >= _REASONS:
-                key = ("other reasons", failure.status, failure.during)
-                failure = Failure(*key, failure.client, failure.trial, failure.round)
+                key = ("other reasons", "", failure.status, failure.during)
+                failure = replace(failure, reason=Reason(why, "other reasons"), name=None)
             if key not in self._groups:
                 self._groups[key] = _Group(failure)
                 if failure.is_exception and not replayed:

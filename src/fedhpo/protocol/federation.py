@@ -22,6 +22,7 @@ from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.notebook import facts_as_html
 from fedhpo.core.settings import is_number
 from fedhpo.protocol.metrics import Metric
+from fedhpo.protocol.reasons import Reason, as_reason
 from fedhpo.space.config import Config
 
 Ints = NDArray[np.int64]
@@ -218,11 +219,14 @@ class RoundReport:
     loss_after: Floats
     accuracy_before: Floats
     accuracy_after: Floats
-    reasons: Mapping[int, str] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     products: Products | None = None
     updates: UpdateShapes | None = None
     span: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        _type_reasons(self)
 
     @property
     def ok(self) -> NDArray[np.bool_]:
@@ -245,17 +249,30 @@ class Scores:
     size: Ints
     loss: Floats
     accuracy: Floats
-    reasons: Mapping[int, str] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     #: Further metrics by name, where these were asked for with `Federation.measure`.
     metrics: Mapping[str, Floats] = field(default_factory=dict)
     #: Of simulated time, where the federation has a clock: the whole evaluation's, the same for all trials.
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        _type_reasons(self)
+
     def mean(self, metric: str, weighting: Literal["size", "uniform"] = "size") -> float:
         """Mean of "loss", "accuracy" or a further metric over the clients that have one; NaN without any."""
         found = self.metrics[metric] if metric in self.metrics else getattr(self, metric)
         return weighted_mean(found, self.size, weighting)
+
+
+def _type_reasons(item: RoundReport | Scores) -> None:
+    """Make reasons of sentences, where a federation tells no more than these."""
+    if any(isinstance(reason, str) for reason in item.reasons.values()):
+        found = {
+            place: as_reason(reason, failed=item.status[place] != Status.MISSING)
+            for place, reason in item.reasons.items()
+        }
+        object.__setattr__(item, "reasons", found)
 
 
 def weighted_mean(values: Floats, sizes: Ints, weighting: Literal["size", "uniform"] = "size") -> float:
@@ -278,8 +295,14 @@ class Answer:
     client: int
     status: Status
     content: Any = None
-    reason: str = ""
+    reason: Reason | None = None
     cost: Cost = field(default_factory=Cost)
+
+    def __post_init__(self) -> None:
+        given: Any = self.reason
+        if isinstance(given, str):  # of a federation that tells no more than a sentence
+            found = as_reason(given, failed=self.status != Status.MISSING) if given else None
+            object.__setattr__(self, "reason", found)
 
 
 @runtime_checkable

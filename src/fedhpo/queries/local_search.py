@@ -23,6 +23,7 @@ from fedhpo.core.settings import check_settings, shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import Answer, Cost, Status
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.samplers import TPE, Asker
 from fedhpo.space import Space
@@ -189,7 +190,9 @@ class PartySearch:
 
         known = [seen for seen in self._asker.observations if math.isfinite(seen.score.value)]
         if not known:
-            reason = f"no config could be trained; the first: {self._reason or 'its loss is not finite'}"
+            why = Why.RAISED if self._reason else Why.DIVERGED
+            first = self._reason or "its loss is not finite"
+            reason = Reason(why, f"no config could be trained; the first: {first}")
             return Answer(self.party, Status.FAILED, reason=reason, cost=self._cost(None))
         configs, losses = zip(*((seen.config, seen.score.value) for seen in known), strict=True)
         if self._query.features is not None:
@@ -214,7 +217,8 @@ class PartySearch:
 
     def late(self, seconds: float) -> Answer:
         """That the party had not finished in time."""
-        reason = f"late: {self.tried} of {self._query.configs} configs tried in {seconds:g} s"
+        tried = f"{self.tried} of {self._query.configs} configs tried"
+        reason = Reason(Why.LATE, f"late: {tried} in {seconds:g} s")
         return Answer(self.party, Status.MISSING, reason=reason, cost=self._cost(None))
 
     def _cost(self, content: Any) -> Cost:
@@ -228,7 +232,8 @@ class PartySearch:
 
 def unable(query: LocalSearch, party: int, reason: str) -> Answer:
     """That a party cannot search at all, such as one without rows: the query was sent to it all the same."""
-    return Answer(party, Status.FAILED, reason=reason, cost=Cost(bytes_down=len(canonical(query.to_dict()))))
+    down = Cost(bytes_down=len(canonical(query.to_dict())))
+    return Answer(party, Status.FAILED, reason=Reason(Why.RAISED, reason), cost=down)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.streams import derive, stream
-from fedhpo.core.user_code import in_words
 from fedhpo.protocol.federation import Answer, Cost, Query, Status
 from fedhpo.protocol.query import OwnQuery, Party, Rows
+from fedhpo.protocol.reasons import Reason, Why, raised
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
@@ -60,15 +60,15 @@ def ask_each(
     """Ask clients one after the other, in this process."""
     found = []
     for client in clients:
-        here = party(client)
+        here, reason = party(client), None
         try:
             content = answered(query, here)
         except FedhpoError as error:
-            reason, status, content = str(error), Status.FAILED, None
+            reason, status, content = Reason(Why.RAISED, str(error)), Status.FAILED, None
         except Exception as error:
-            reason, status, content = in_words(error), Status.FAILED, None
+            reason, status, content = raised(error), Status.FAILED, None
         else:
-            reason, status = "", Status.OK
+            status = Status.OK
         spent = Cost(bytes_down=bytes_down)
         if status == Status.OK:
             spent += Cost(bytes_up=len(canonical(content)), **here.counted)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings, shown
+from fedhpo.protocol.bounds import MOST
 from fedhpo.space.config import Config
 
 
@@ -51,7 +51,7 @@ class PartyPairs:
                 f"found {len(self.configs)} configs and {len(self.losses)} losses"
             )
         for loss in self.losses:
-            if not math.isfinite(loss):
+            if not abs(loss) <= MOST:
                 raise InputError(f"losses of party {self.party} must be finite, found {loss}")
 
     def best(self, n: int) -> PartyPairs:

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.canonical import canonical
+from fedhpo.protocol.bounds import checked_report, checked_scores
 from fedhpo.protocol.federation import Answer, Cost, Products, RoundReport, Scores, Status, UpdateShapes
+from fedhpo.protocol.reasons import Reason, from_record, to_record
 
 Items = Sequence[RoundReport] | Sequence[Scores] | Sequence[Answer]
 
@@ -53,23 +55,29 @@ def pack(items: Items) -> bytes:
     if items and isinstance(items[0], Scores):
         facts = [[s.trial, s.split, *_extras(s), *([s.seconds] if s.seconds else [])] for s in untyped]
         return _pack_columns("scores", facts, items, _SCORES, list(untyped[0].metrics))
-    answers = [[a.client, int(a.status), a.content, a.reason, _cost(a.cost)] for a in untyped]
+    answers = [_answer_facts(answer) for answer in untyped]
     return _with_header({"kind": "answers", "items": answers}, b"")
 
 
 def unpack(payload: bytes) -> list[Any]:
-    """The items that `pack` was given."""
+    """The items that `pack` was given; scores that cannot be, which 0.2.0 did not check, have failed."""
     (length,) = struct.unpack_from("<I", payload)
     header = json.loads(payload[4 : 4 + length])
     if header["kind"] == "answers":
-        return [
-            Answer(c, Status(s), content, why, Cost(*cost)) for c, s, content, why, cost in header["items"]
-        ]
+        return [_answer(*facts) for facts in header["items"]]
     if header["kind"] == "reports":
         columns = _columns(header, payload, 4 + length, _REPORT)
         return [
-            RoundReport(
-                trial, number, applied, **arrays, reasons=_reasons(why), cost=Cost(*cost), **_of(more)
+            checked_report(
+                RoundReport(
+                    trial,
+                    number,
+                    applied,
+                    **arrays,
+                    reasons=_reasons(why, arrays["status"]),
+                    cost=Cost(*cost),
+                    **_of(more),
+                )
             )
             for (trial, number, applied, why, cost, *more), arrays in zip(
                 header["items"], columns, strict=True
@@ -78,14 +86,16 @@ def unpack(payload: bytes) -> list[Any]:
     names = header.get("metrics", [])
     columns = _columns(header, payload, 4 + length, _SCORES | _metric_types(names))
     return [
-        Scores(
-            trial,
-            split,
-            **{name: arrays[name] for name in _SCORES},
-            reasons=_reasons(why),
-            cost=Cost(*cost),
-            metrics={name: arrays[_METRIC + name] for name in names},
-            seconds=seconds[0] if seconds else 0.0,
+        checked_scores(
+            Scores(
+                trial,
+                split,
+                **{name: arrays[name] for name in _SCORES},
+                reasons=_reasons(why, arrays["status"]),
+                cost=Cost(*cost),
+                metrics={name: arrays[_METRIC + name] for name in names},
+                seconds=seconds[0] if seconds else 0.0,
+            )
         )
         for (trial, split, why, cost, *seconds), arrays in zip(header["items"], columns, strict=True)
     ]
@@ -112,7 +122,22 @@ def expand(stored: bytes) -> bytes:
 
 
 def _extras(item: RoundReport | Scores) -> tuple[Any, ...]:
-    return [[int(c), text] for c, text in item.reasons.items()], _cost(item.cost)
+    missing = item.status == Status.MISSING
+    reasons = [[int(p), *to_record(why, failed=not missing[p])] for p, why in item.reasons.items()]
+    return reasons, _cost(item.cost)
+
+
+def _answer_facts(answer: Answer) -> list[Any]:
+    failed, reason = answer.status != Status.MISSING, answer.reason
+    text, *kind = [""] if reason is None else to_record(reason, failed=failed)
+    return [answer.client, int(answer.status), answer.content, text, _cost(answer.cost), *kind]
+
+
+def _answer(
+    client: int, status: int, content: Any, text: str, cost: Sequence[int], kind: str | None = None
+) -> Answer:
+    reason = from_record(text, kind, failed=status != Status.MISSING) if text else None
+    return Answer(client, Status(status), content, reason, Cost(*cost))
 
 
 def _more(report: RoundReport) -> list[Any]:
@@ -148,8 +173,8 @@ def _cost(cost: Cost) -> tuple[int, ...]:
     return tuple(vars(cost).values())
 
 
-def _reasons(pairs: list[list[Any]]) -> dict[int, str]:
-    return {client: text for client, text in pairs}  # noqa: C416 (pairs are lists, for mypy)
+def _reasons(listed: list[list[Any]], status: NDArray[np.int8]) -> dict[int, Reason]:
+    return {place: from_record(*facts, failed=status[place] != Status.MISSING) for place, *facts in listed}
 
 
 def _with_header(header: dict[str, Any], body: bytes) -> bytes:

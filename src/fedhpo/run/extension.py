@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.canonical import canonical
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import Concerns, InputError
 from fedhpo.run.record import Record, StateFile
 
 #: Says why a method cannot go on from one total to a larger one; empty if it can.
@@ -57,7 +57,8 @@ def extend(path: Path, record: Record, study: Mapping[str, Any], refusal: Refusa
     if new < old:
         raise InputError(
             f"run {path} has a total of {old} rounds, not {new}: a total can be raised, not lowered; "
-            "choose another name"
+            "choose another name",
+            concerns=Concerns.RUN,
         )
     why = "it is not known how its plan goes on" if refusal is None else refusal(old, new)
     ended = record.get("searched")
@@ -66,7 +67,8 @@ def extend(path: Path, record: Record, study: Mapping[str, Any], refusal: Refusa
     if why:
         raise InputError(
             f"run {path} has a total of {old} rounds, which cannot be raised to {new}: {why}; "
-            "choose another name, and enqueue the best config of this run there"
+            "choose another name, and enqueue the best config of this run there",
+            concerns=Concerns.RUN,
         )
     facts = {"study": study, "totals": [*totals(record), new], "status": "stopped"}
     if ended is None:  # it never came to the end of its search: nothing is in the way

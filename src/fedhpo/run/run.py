@@ -18,7 +18,7 @@ from typing import Any
 
 from fedhpo.core.canonical import canonical, first_difference
 from fedhpo.core.digests import digest
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import Concerns, InputError
 from fedhpo.core.fingerprint import differences
 from fedhpo.core.run_errors import (
     DamageError,
@@ -99,13 +99,16 @@ class Run:
         """
         path = Path(path)
         if path.exists() and not path.is_dir():
-            raise InputError(f"run = {str(path)!r}: is a file; a run needs a directory of its own")
+            raise InputError(
+                f"run = {str(path)!r}: is a file; a run needs a directory of its own", concerns=Concerns.RUN
+            )
         with trouble_at(path, "cannot make the run's directory"):
             path.mkdir(parents=True, exist_ok=True)
             names = [file.name.removesuffix(".part") for file in path.iterdir()]
             foreign = sorted(name for name in names if name not in _OURS and RECORD not in name)
         if foreign and not (path / RECORD).exists():
-            raise InputError(f"{path} is not a run (it holds {foreign[0]!r}): choose another name")
+            why = f"{path} is not a run (it holds {foreign[0]!r}): choose another name"
+            raise InputError(why, concerns=Concerns.RUN)
         lock = Lock(path / LOCK)
         try:
             record = _open_to_write(path)
@@ -167,9 +170,8 @@ class Run:
         if difference:
             where, old, new = difference
             found = f"{where} is {old} there, {new} here"
-            raise InputError(
-                f"run {self.path} holds another study ({found}): {self._other_source()}choose another name"
-            )
+            why = f"run {self.path} holds another study ({found}): {self._other_source()}choose another name"
+            raise InputError(why, concerns=Concerns.RUN)
         if fingerprint is not None:
             self._check_fingerprint(json.loads(canonical(fingerprint)))
         then, now = self.record.get("versions"), versions()
@@ -186,9 +188,8 @@ class Run:
         """Refuse another method, and a run whose results this source would not repeat; it reads it."""
         recorded = self.record.get("method")
         if method != recorded:
-            raise InputError(
-                f"run {self.path} holds method {recorded!r}, not {method!r}: choose another name"
-            )
+            why = f"run {self.path} holds method {recorded!r}, not {method!r}: choose another name"
+            raise InputError(why, concerns=Concerns.RUN)
         kept, now = self.record.get("numbers", {}), {method: number, **numbers}
         then = {
             method: self.record.get("method_number"),
@@ -227,7 +228,8 @@ class Run:
             raise InputError(
                 f"run {self.path} does not belong to what it is called with now: "
                 f"{'; '.join(found[:_NAMED])}{more}. Undo that to go on with the run, or "
-                f"{self._other_source()}choose another name"
+                f"{self._other_source()}choose another name",
+                concerns=Concerns.RUN,
             )
 
     def _check_written(self) -> None:
@@ -406,7 +408,7 @@ def open_read(path: str | Path) -> Run:
     """A run to look at, also while another process works on it; nothing can be written."""
     path = Path(path)
     if not (path / RECORD).is_file():
-        raise InputError(f"{path} is not a run: {_why_no_run(path)}")
+        raise InputError(f"{path} is not a run: {_why_no_run(path)}", concerns=Concerns.RUN)
     record = Record(path / RECORD, read_only=True)
     try:
         if record.get("study") is None:

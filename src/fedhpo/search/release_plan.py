@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.errors import Concerns, FedhpoError, InputError
 from fedhpo.policies.sums import SumsState
 from fedhpo.protocol.federation import Ints
 from fedhpo.protocol.ledger import Budget
@@ -71,7 +71,7 @@ def planned_releases(
     try:
         method.run(planned)
     except InputError as error:
-        if method.name in str(error):
+        if error.concerns == Concerns.METHOD:
             raise
         raise InputError(f"{method.name}: {error}") from error
     except FedhpoError:

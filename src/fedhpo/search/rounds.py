@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedhpo.core.streams import stream
-from fedhpo.policies.losses import round_loss
+from fedhpo.policies.losses import diverged, round_loss
 from fedhpo.protocol.federation import Cost, RoundReport, Status, Work
 from fedhpo.protocol.policy import ServerState, TimedState
 from fedhpo.search.trial import FAILED, TRAINING, Trial
@@ -97,7 +97,8 @@ class Rounds:
             trial.trained += 1
             trial.cost += report.cost
             trial.losses.append(round_loss(report))
-        elif attempt + 1 < _ATTEMPTS and not _diverged(report):
+        elif attempt + 1 < _ATTEMPTS and not diverged(report).all():
+            # Where all members diverged, another cohort will not help. All else may be these members' fault.
             self._unused[trial.number] = report
             return True
         else:
@@ -164,9 +165,3 @@ def _why(report: RoundReport) -> str:
     if not order:
         return "no client replied"
     return f"client {report.cohort[order[0]]}: {report.reasons[order[0]]}"
-
-
-def _diverged(report: RoundReport) -> bool:
-    """Whether every reply was a model that is not finite: then another cohort will not help."""
-    reasons = report.reasons.values()
-    return len(report.reasons) == len(report.cohort) and all("not finite" in why for why in reasons)

@@ -428,7 +428,11 @@ class Space:
         >>> Space.from_dict({"client": {"lr": {"low": 1e-4, "high": 1.0, "log": True}, "epochs": 1}})
         Space(client={'epochs': 1, 'lr': Float(0.0001, 1.0, log=True)})
         """
-        return cls(**_form.read(data, path))
+        scopes = _form.read(data, path)
+        try:
+            return cls(**scopes)
+        except InputError as error:  # what concerns several hyperparameters names these alone
+            raise InputError(f"{path}: {error}") from None
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The tables that `from_dict` reads, as plain JSON values, with every `type` spelled out."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import PRESETS
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import Concerns, InputError
 from fedhpo.core.objects import import_object
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.block import write_block
@@ -215,11 +215,7 @@ class Study:
         elif self.file.model.others:
             fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
             tables["model"] = {**fixed, **tables.get("model", {})}
-        try:
-            return Space.from_dict(tables)
-        except InputError as error:
-            # What concerns several hyperparameters is told with their names in the space only.
-            raise InputError(str(error) if str(error).startswith("space") else f"space: {error}") from None
+        return Space.from_dict(tables)
 
     @cached_property
     def method(self) -> Method | Tuner:
@@ -500,7 +496,7 @@ class Study:
                     write_block(result.run, read_app(self.file.app.path), result.best_config)
                 return result
             except InputError as error:
-                if run is not None and str(run) in str(error):  # it is about the run, not the study
+                if error.concerns == Concerns.RUN:
                     raise
                 raise self._error("", error) from error
 

@@ -37,6 +37,7 @@ from fedhpo.protocol.federation import (
     TrialState,
     Work,
 )
+from fedhpo.protocol.reasons import Reason, Why
 
 _SPLITS = ("train", "validation", "test")
 
@@ -177,7 +178,8 @@ class ToyFederation(Federation):
         sizes = np.where(ok, self.sizes[cohort], 0)
         count, size = len(cohort), 8 * self.parameters
         cost = Cost(1, count, count * size, int(ok.sum()) * size, int(sizes.sum()))
-        reasons = {int(m): "failed as it was told to" for m in np.flatnonzero(status == Status.FAILED)}
+        failed = Reason(Why.RAISED, "failed as it was told to")
+        reasons = dict.fromkeys(np.flatnonzero(status == Status.FAILED).tolist(), failed)
         scores = before, after, np.exp(-before), np.exp(-after)
         return RoundReport(
             work.trial, trial.round, applied, cohort, status, sizes, sizes, *scores, reasons, cost, products

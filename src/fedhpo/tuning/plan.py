@@ -61,7 +61,7 @@ class _Watched(UnrecordedSession):
             if isinstance(item, RoundReport) and item.span is not None:
                 self.lengths.append(item.span[1] - item.span[0])
                 self.replies["ok"] += int((item.status == Status.OK).sum())
-                self.replies.update(why.partition(":")[0] for why in item.reasons.values())
+                self.replies.update(reason.why.short for reason in item.reasons.values())
         return super()._charged(items)
 
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from fedhpo.core.user_code import in_words
+from fedhpo.protocol.reasons import Reason, raised
 
 Job = TypeVar("Job")
 #: Does a job and returns its value; an exception is the job's failure.
@@ -31,7 +31,7 @@ class Ended(Generic[Job]):
     ticket: int
     job: Job
     value: Any = None
-    failure: str = ""
+    failure: Reason | None = None
 
 
 class Pool(ABC, Generic[Job]):
@@ -67,7 +67,7 @@ def ended(handle: Handler[Job], ticket: int, job: Job) -> Ended[Job]:
     try:
         return Ended(ticket, job, handle(job))
     except Exception as error:
-        return Ended(ticket, job, failure=in_words(error))
+        return Ended(ticket, job, failure=raised(error))
 
 
 class Inline(Pool[Job]):
@@ -140,7 +140,7 @@ class Threads(Pool[Job]):
             try:
                 done = ended(handle, ticket, job)
             except BaseException as error:  # the caller would wait in vain for a thread that ended
-                done = Ended(ticket, job, failure=in_words(error))
+                done = Ended(ticket, job, failure=raised(error))
             self._ended.put(done)
 
     def submit(self, job: Job, first: bool = False) -> int:

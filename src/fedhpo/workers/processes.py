@@ -12,7 +12,7 @@ from multiprocessing import connection
 from typing import Any, Generic, TypeVar
 
 from fedhpo.core.errors import FedhpoError
-from fedhpo.core.user_code import in_words
+from fedhpo.protocol.reasons import Reason, Why, raised
 from fedhpo.workers.pool import Ended, Handler, Job, Pool
 from fedhpo.workers.spawn import UNGUARDED, keep_freed_memory, main_is_a_file, of_the_script, spawn
 
@@ -151,7 +151,7 @@ class Processes(Pool[Job]):
                 message = pickle.dumps((ticket, pickle.dumps(self._pack(job)), ticket in self._repeated))
             except Exception as error:  # such as a rule that is not defined in a module
                 self._drop(job)
-                failure = f"the task cannot be sent to a worker process: {error}"
+                failure = Reason(Why.RAISED, f"the task cannot be sent to a worker process: {error}")
                 self._ended.append(Ended(ticket, job, failure=failure))
                 continue
             try:
@@ -198,7 +198,7 @@ class Processes(Pool[Job]):
         for ticket, job in reversed(worker.held.items()):
             if ticket == worker.begun:
                 self._repeated.discard(ticket)
-                failure = f"the worker process died twice at this task (exit code {code})"
+                failure = Reason(Why.RAISED, f"the worker process died twice at this task (exit code {code})")
                 self._ended.append(Ended(ticket, job, failure=failure))
                 continue
             if ticket == first:
@@ -235,17 +235,17 @@ def serve(
         except (EOFError, OSError):
             return
         value: Any = None
-        failure = ""
+        failure: Reason | None = None
         try:
             value = handle(pickle.loads(packed))
         except Exception as error:
-            failure = in_words(error)
+            failure = raised(error)
         try:
             pipe.send((ticket, value, failure))
         except OSError:
             return
         except Exception as error:
-            pipe.send((ticket, None, f"its result cannot be sent: {error}"))
+            pipe.send((ticket, None, Reason(Why.RAISED, f"its result cannot be sent: {error}")))
 
 
 def map_in_processes(
@@ -281,7 +281,7 @@ def _ended(
             done = pool.next()
             assert done is not None  # it waits as long as it takes
             if done.failure:
-                raise FedhpoError(done.failure)
+                raise FedhpoError(done.failure.text)
             if isinstance(done.value, Exception):
                 raise done.value
             yield places[done.ticket], done.value

@@ -13,6 +13,7 @@ from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedex.policy import FedEx
 from fedhpo.methods.fedex.state import FedExState
 from fedhpo.protocol.federation import RoundReport, Status
+from fedhpo.protocol.reasons import Reason, Why
 
 ARMS = LearnedPolicy.uniform([{"lr": 0.1}, {"lr": 0.2}])
 SPACE = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True), "epochs": fh.Int(1, 5)}, server={"lr": 1.0})
@@ -162,7 +163,7 @@ def test_only_used_replies_count():
                     [2.0, 4.0, math.nan, 9.0],
                     size=[1, 1, 0, 0],
                     status=[Status.OK, Status.OK, Status.MISSING, Status.FAILED],
-                    reasons={3: "out of memory"},
+                    reasons={3: Reason(Why.RAISED, "out of memory")},
                 ),
             )
         ],
@@ -191,7 +192,7 @@ def test_an_update_refused_as_not_finite_counts_against_its_arm():
         [3.0, math.nan],
         size=[2, 0],
         status=[Status.OK, Status.FAILED],
-        reasons={1: "the update is not finite"},
+        reasons={1: Reason(Why.DIVERGED)},
     )
     same = report([2.0, 3.0], [3.0, 3.0], size=[2, 2])
     assert odds(play(FedEx(steps="constant"), [([0, 1], one)])) == pytest.approx(

@@ -12,6 +12,7 @@ from fedhpo.methods.fedpop.evolution import Evolution, bottom_and_top
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.policies.losses import client_losses, round_loss
 from fedhpo.protocol.federation import RoundReport, Status
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.schedules.annealing import annealed
 
 SPACE = fh.Space(
@@ -163,7 +164,7 @@ def test_losses_of_missing_failed_and_unvalidated_clients_are_not_known():
             [0.5, 0.4, 0.3, np.nan, np.inf, np.nan],
             status=[OK, MISSING, FAILED, OK, OK, FAILED],
             size=[1, 1, 1, 0, 1, 0],
-            reasons={1: "no reply", 2: "out of memory", 5: "the update is not finite"},
+            reasons={1: Reason(Why.GONE), 2: Reason(Why.RAISED, "out of memory"), 5: Reason(Why.DIVERGED)},
         )
     )
     np.testing.assert_array_equal(found, [0.5, np.nan, np.nan, np.nan, np.inf, np.inf])
@@ -183,7 +184,7 @@ def test_a_refused_update_counts_like_the_worst_loss_of_the_round():
         before=[0.9, 0.5, np.nan],
         status=[OK, OK, FAILED],
         size=[1, 1, 0],
-        reasons={2: "update is not finite"},
+        reasons={2: Reason(Why.DIVERGED)},
     )
     assert round_loss(one) == pytest.approx((0.2 + 0.4 + 0.9) / 3)
 
@@ -263,7 +264,7 @@ def test_a_diverged_slot_is_replaced():
         space.default(), space, np.random.default_rng(0)
     )
     before = own.assign(range(3), np.random.default_rng(0))
-    status, reasons = [OK, FAILED, OK], {1: "update is not finite"}
+    status, reasons = [OK, FAILED, OK], {1: Reason(Why.DIVERGED)}
     own.learn(report([0.5, np.nan, 0.4], status=status, size=[1, 0, 1], reasons=reasons))
     assert own.vectors == [before[0], before[2], before[2]]
 

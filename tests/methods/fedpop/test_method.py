@@ -11,6 +11,7 @@ import fedhpo as fh
 from fedhpo.methods import Exchange, Tuner
 from fedhpo.methods.fedpop.exchange import discounted
 from fedhpo.methods.fedpop.section import ancestry, lineage, stretches
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.report.view import load_view
 from fedhpo.schedules import FixedLength, Halving, Hyperband
 from fedhpo.testing import ToyFederation
@@ -251,7 +252,7 @@ class Diverging(ToyFederation):
             report = super()._train(work)
             self.missing = kept
             self._trials[work.trial].round -= 1
-            reasons = dict.fromkeys(range(len(work.cohort)), "update is not finite")
+            reasons = dict.fromkeys(range(len(work.cohort)), Reason(Why.DIVERGED))
             status = np.ones_like(report.status)
             return dataclasses.replace(
                 report, round=report.round - 1, applied=False, status=status, reasons=reasons

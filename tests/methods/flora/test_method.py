@@ -112,7 +112,7 @@ def test_the_record_holds_pairs_and_sizes_of_the_parties_and_nothing_else(tmp_pa
     assert [answer.client for answer in answers] == [0, 1, 2]
     for answer in answers:
         assert set(answer.content) == {"configs", "losses", "size"}
-        assert answer.reason == ""
+        assert answer.reason is None
         assert all(space.contains(Config.from_dict(config)) for config in answer.content["configs"])
         assert all(type(loss) is float for loss in answer.content["losses"])
         assert answer.content["size"] == 48
@@ -371,7 +371,7 @@ def test_a_party_that_dies_in_the_collective_fails_the_round(monkeypatch):
         [report] = federation.round([fh.Work(0, [1, 2], {})])
         assert not report.applied
         assert report.status.tolist() == [Status.MISSING, Status.FAILED]
-        assert "party 2" in report.reasons[1]
+        assert "party 2" in report.reasons[1].text
         assert report.round == 0
     with pytest.raises(InputError, match="boosted trees"):
         fh.LearnerFederation(party_data(), "svm", training="collective")

@@ -28,6 +28,7 @@ from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import Ints, Query, RoundReport, SplitName, Status, TrialState, Work
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.reasons import Reason
 from fedhpo.space.config import Config
 
 #: What is lost where clients run the app without fedhpo.
@@ -256,7 +257,7 @@ class AppFederation(RemoteClients):
             assert isinstance(message, FlowerReply)
             return read_trained(reply, message.message, work.trial, trial.arrays, self._post.message_bytes)
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             one.take(member, status, why, value)
             if status == Status.OK:
                 self._note_reads(value.read, value.keeps_state)

@@ -16,12 +16,11 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedhpo.core.user_code import in_words
 from fedhpo.federations.apps.wrapper import metrics_of_reply, scored
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote.clients import PLAIN, Hello
 from fedhpo.federations.remote.messages import HELLO, QUERY, TRAIN
-from fedhpo.federations.remote.replies import TaskFailed
+from fedhpo.federations.remote.replies import TaskFailed, failure_of
 
 #: Flower's code for a client app that raised an exception: it knows no such query.
 _RAISED = 2
@@ -134,8 +133,7 @@ class PlainGrid(Grid):
             if arrays is None:
                 raise TaskFailed("the app's reply to train holds no ArrayRecord")
         except Exception as error:
-            told = str(error) if isinstance(error, TaskFailed) else in_words(error)
-            return {"trial": trial, "failure": told}
+            return {"trial": trial, **failure_of(error)}
         job.models[f"model-{place}"] = dict(arrays.items())
         return {"trial": trial, "metrics": metrics, "read": None, "arrays": f"model-{place}"}
 

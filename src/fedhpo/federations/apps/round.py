@@ -17,12 +17,16 @@ from fedhpo.federations.apps.captured import Captured, replayed_config
 from fedhpo.federations.flower.arrays import decode_like
 from fedhpo.federations.flower.messages import arrays_of
 from fedhpo.federations.remote.layout import Rejected
-from fedhpo.federations.remote.replies import facts_of, score_in
+from fedhpo.federations.remote.replies import facts_of, score_in, size_in
 from fedhpo.federations.strategies.state import StrategyState, set_state
 from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
+from fedhpo.protocol.bounds import MOST
 from fedhpo.protocol.federation import Cost, Ints, RoundReport, Status, TrialState, Work
+from fedhpo.protocol.reasons import Reason, Why
 
 _MODEL, _STRATEGY = "model.", "strategy."
+#: Rows that an app may say it has: its clients announce none beforehand.
+_MOST_ROWS = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class AppRound:
     captured: Captured
     replies: list[AppReply | None] = field(init=False)
     status: NDArray[np.int8] = field(init=False)
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, Reason] = field(default_factory=dict)
     answered: int = 0
     _waiting: set[int] = field(init=False)
 
@@ -122,11 +126,11 @@ class AppRound:
         """Whether every member has replied, or will not."""
         return not self._waiting
 
-    def take(self, member: int, status: Status, why: str, value: AppReply | None) -> None:
+    def take(self, member: int, status: Status, why: Reason | None, value: AppReply | None) -> None:
         """A member's reply."""
         self._waiting.discard(member)
         self.status[member], self.replies[member] = status, value
-        if status == Status.OK:
+        if why is None:
             self.answered += 1
         else:
             self.reasons[member] = why
@@ -170,12 +174,16 @@ def read_trained(
             raise Rejected(f"its array {name!r} holds NaN or infinite numbers")
     moments = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
     size = metrics.get("num-examples", 1)
-    held = found.get("validation_size", 0)
+    if size > _MOST_ROWS:
+        raise Rejected(f"num-examples is {size:.6g}, expected at most {_MOST_ROWS}")
+    for name in metrics:
+        score_in(metrics, name)
+    bounds = {name: (0.0, 1.0) if name.startswith("accuracy") else (-MOST, MOST) for name in moments}
     return AppReply(
         after,
         metrics,
-        held if isinstance(held, int) and held > 0 else 0,
-        {name: score_in(found, name) for name in moments},
+        size_in({"validation_size": 0, **found}, "validation_size", 0, _MOST_ROWS),
+        {name: score_in(found, name, *bounds[name]) for name in moments},
         [str(key) for key in read] if isinstance(read, list) else None,
         bool(found.get("keeps_state")),
         int(size) if size > 0 else 1,
@@ -203,7 +211,8 @@ def closed(
         except StrategyFailed as failure:
             applied = False
             for member in np.flatnonzero(one.status == Status.OK).tolist():
-                one.status[member], one.reasons[member] = Status.FAILED, str(failure)
+                one.status[member] = Status.FAILED
+                one.reasons[member] = Reason(Why.STRATEGY, str(failure))
                 one.replies[member] = None
     size = RecordParcel(one.trial.arrays).bytes
 

@@ -17,15 +17,14 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
 
-from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.errors import InputError
 from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import derive, seeded
-from fedhpo.core.user_code import in_words
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.clients import APP, Hello
-from fedhpo.federations.remote.layout import Rejected
-from fedhpo.federations.remote.replies import TaskFailed
+from fedhpo.federations.remote.replies import TaskFailed, failure_of, token_of
+from fedhpo.protocol.reasons import Reason, Why
 
 #: Under this name apps tell how many rows a metric is over.
 EXAMPLES = "num-examples"
@@ -96,10 +95,9 @@ def _answered(app: ClientApp, message: Message, context: Context) -> Message:
             if arrays is not None:
                 models[f"model-{place}"] = dict(arrays.items())
                 facts = {**facts, "arrays": f"model-{place}"}
-            replies.append({"trial": one["trial"], **facts})
+            replies.append({"trial": one["trial"], "task": token_of(one), **facts})
         except Exception as error:  # a task that fails is told, it does not take the others with it
-            told = isinstance(error, FedhpoError | Rejected | TaskFailed)
-            replies.append({"trial": one["trial"], "failure": str(error) if told else in_words(error)})
+            replies.append({"trial": one["trial"], "task": token_of(one), **failure_of(error)})
     return Message(wire.content({"replies": replies}, models), reply_to=message)
 
 
@@ -125,7 +123,7 @@ class _AppTask:
             raise TaskFailed("the app's reply to train holds no ArrayRecord")
         values = [array.numpy() for array in arrays.values()]
         if not all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
-            raise TaskFailed(messages.DIVERGED)
+            raise TaskFailed(Reason(Why.DIVERGED))
         after = self._scores(arrays) if "after" in scores else {}
         facts = {
             "metrics": metrics_of_reply(reply),

@@ -16,6 +16,7 @@ from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.flower.arrays import decode, encode
 from fedhpo.federations.remote.layout import Layout
 from fedhpo.federations.remote.transport import Outgoing, Parcel, Trouble
+from fedhpo.protocol.reasons import Reason, Why
 
 #: Flower's error codes. A node that has gone, or a message that expired, is a client that never replied.
 _MISSING = {
@@ -58,7 +59,8 @@ class FlowerReply:
             return None
         code, reason = self.message.error.code, (self.message.error.reason or "").strip()
         known = _MISSING.get(code) or _FAILED.get(code, f"error {code} of Flower")
-        why = f"{known}: {reason[:500]}" if reason else known
+        kind = Why.GONE if code in _MISSING else Why.RAISED
+        why = Reason(kind, f"{known}: {reason[:500]}" if reason else known)
         return Trouble(why, missing=code in _MISSING, passing=code in _PASSING)
 
     def facts(self) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fedhpo.federations.remote.layout import Layout, Rejected, few
 from fedhpo.federations.remote.messages import HELLO, QUERY, from_text, to_text
 from fedhpo.federations.remote.transport import Outgoing, Trouble
+from fedhpo.protocol.reasons import Reason, Why, ours
 
 #: What this runtime is called in studies and results.
 RUNTIME = "nvflare"
@@ -146,7 +147,8 @@ class CollabTransport:
         except Exception as error:
             trouble = trouble_of(error)
             if trouble is None:
-                trouble = Trouble(f"no reply within {message.seconds:g} s", missing=True, passing=False)
+                late = ours(Why.LATE, f"no reply within {message.seconds:g} s")
+                trouble = Trouble(late, missing=True, passing=False)
                 self._lose(message.node)
             self._came.put(CollabReply(name, message.node, trouble=trouble))
         finally:
@@ -180,12 +182,15 @@ def trouble_of(error: Exception) -> Trouble | None:
     from nvflare.collab import CollabCallError
 
     if not isinstance(error, CollabCallError):
-        return Trouble(f"the call failed: {type(error).__name__}: {str(error)[:500]}", False, False)
+        failed = f"the call failed: {type(error).__name__}: {str(error)[:500]}"
+        return Trouble(Reason(Why.RAISED, failed), False, False)
     if error.cause_type == "TimeoutError" and not error.remote_traceback:
         return None
     if error.cause_type and error.cause_type != "str":
-        return Trouble(f"the client raised {error.cause_type}: {str(error.cause)[:500]}", False, False)
-    return Trouble(f"the client cannot be reached: {str(error.cause)[:500]}", True, True)
+        failed = f"the client raised {error.cause_type}: {str(error.cause)[:500]}"
+        return Trouble(Reason(Why.RAISED, failed), False, False)
+    gone = f"the client cannot be reached: {str(error.cause)[:500]}"
+    return Trouble(Reason(Why.GONE, gone), True, True)
 
 
 def _plain(content: Mapping[str, Any] | bytes) -> Any:

@@ -15,12 +15,13 @@ from fedhpo.aggregation.sizes import WEIGHT_CAP, size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.remote import messages
-from fedhpo.federations.remote.clients import SPLITS
+from fedhpo.federations.remote.clients import SGD, SPLITS
 from fedhpo.federations.remote.mailbox import Item, Post
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.nodes import Nodes
 from fedhpo.federations.remote.replies import read_answer, read_scored
 from fedhpo.federations.remote.transport import Parcel, Transport
+from fedhpo.protocol.bounds import MOST
 from fedhpo.protocol.federation import (
     QUERY,
     REPEATABLE,
@@ -35,6 +36,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.metrics import Metric, by_name
+from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import query_seed
 
@@ -158,6 +160,10 @@ class RemoteClients(Federation):
             sizes.append(hello.sizes["train"])
         return sizes
 
+    def _least_loss(self, client: int) -> float:
+        """The lowest loss that a client may tell: those that fedhpo trains by are never negative."""
+        return 0.0 if self._clients.hellos[client].training == SGD else -MOST
+
     def _limits(self, clients: Sequence[int], split: SplitName) -> Ints:
         """The rows of a split that each of these clients may claim: see `weight_cap`."""
         announced = [self._clients.hellos[int(client)].sizes.get(split, 0) for client in clients]
@@ -221,7 +227,7 @@ class RemoteClients(Federation):
     ) -> Item:
         reasons: Any = scores.reasons
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             waiting.discard((scores.trial, place))
             scores.status[place] = status
             if status == Status.OK:
@@ -237,7 +243,9 @@ class RemoteClients(Federation):
             messages.EVALUATE,
             task.to_dict(),
             parcel,
-            lambda reply, _: read_scored(reply, scores.trial, self._most_rows, self._metrics),
+            lambda reply, _: read_scored(
+                reply, scores.trial, self._most_rows, self._metrics, least_loss=self._least_loss(task.client)
+            ),
             done,
         )
 
@@ -278,7 +286,7 @@ class RemoteClients(Federation):
         answers: dict[int, Answer],
         most: int,
     ) -> Item:
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             content, spent = value if status == Status.OK else (None, Cost())
             if isinstance(content, dict) and isinstance(content.get("size"), int):
                 content = content | {"size": min(content["size"], most)}

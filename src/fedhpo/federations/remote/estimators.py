@@ -31,6 +31,7 @@ from fedhpo.learners.averaging import EXCHANGES, can_average, first_arrays, with
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.protocol.federation import RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.reasons import Reason
 from fedhpo.space.config import Config
 
 #: How one training is done, as the result names it.
@@ -179,9 +180,9 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
             vector = expected.join(message.arrays(name, expected) if expected.shapes else {})
             if not np.isfinite(vector).all():
                 raise Rejected("its arrays hold NaN or infinite numbers")
-            return Reply(Status.OK, "", min(rows, limits[0]), min(held, limits[1])), vector
+            return Reply(Status.OK, None, min(rows, limits[0]), min(held, limits[1])), vector
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             one.replies[place] = Reply(status, why)
             if status == Status.OK:
                 one.replies[place], one.sent[place] = value

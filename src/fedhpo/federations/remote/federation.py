@@ -33,6 +33,7 @@ from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strateg
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.reasons import Reason
 from fedhpo.space.config import Config
 
 
@@ -173,11 +174,17 @@ class RemoteFederation(HoldsTrials, RemoteClients):
 
         def read(reply: Any, message: Incoming) -> Any:
             result, after = read_trained(
-                reply, message, work.trial, parcel.layout, self._most_rows, by_rule=work.by_rule
+                reply,
+                message,
+                work.trial,
+                parcel.layout,
+                self._most_rows,
+                by_rule=work.by_rule,
+                least_loss=self._least_loss(client),
             )
             return result, after - trial.weights
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             if status == Status.MISSING:
                 one.missing.add(member)
             result, update = value if status == Status.OK else (JobResult(failure=why), None)

@@ -29,6 +29,7 @@ from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import XGBOOST
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.reasons import Reason, Why, ours
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Reply:
     """What came of a client in a training; `trees` of boosted ones."""
 
     status: Status
-    reason: str = ""
+    reason: Reason | None = None
     train_size: int = 0
     validation_size: int = 0
     bytes: int = 0
@@ -71,7 +72,7 @@ class _Round:
         """What is told of a member: that it failed in some trip, else what it sent in all of them."""
         own = self.all.get(place, [])
         if not own:
-            return Reply(Status.MISSING, "the training ended before its turn")
+            return Reply(Status.MISSING, ours(Why.DROPPED, "the training ended before its turn"))
         told = next((one for one in own if one.status != Status.OK), own[-1])
         return replace(told, bytes=sum(one.bytes for one in own))
 
@@ -224,9 +225,9 @@ class RemoteLearnerFederation(RemoteClients):
                 trees = read_trees(raw, self._features, self._classes, rounds)
             except NotTrees as why:
                 raise Rejected(str(why)) from None
-            return Reply(Status.OK, "", rows, held, len(raw), trees)
+            return Reply(Status.OK, None, rows, held, len(raw), trees)
 
-        def done(status: Status, why: str, value: Any) -> None:
+        def done(status: Status, why: Reason | None, value: Any) -> None:
             one.replies[place] = value if status == Status.OK else Reply(status, why)
 
         return Item(client, messages.TRAIN, task.to_dict(), model, read, done)

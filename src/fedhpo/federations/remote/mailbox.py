@@ -16,9 +16,10 @@ from typing import Any
 from fedhpo.core.vectors import Vector
 from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import replies_in
-from fedhpo.federations.remote.replies import TaskFailed, TaskMissing
+from fedhpo.federations.remote.replies import TaskFailed, TaskMissing, check_token
 from fedhpo.federations.remote.transport import Incoming, Outgoing, Parcel, Transport, Trouble
 from fedhpo.protocol.federation import Status
+from fedhpo.protocol.reasons import Reason, Why, ours
 
 log = logging.getLogger("fedhpo.remote")
 
@@ -68,7 +69,7 @@ class Item:
     task: Mapping[str, Any]
     model: Parcel | None
     read: Callable[[Any, Incoming], Any]
-    done: Callable[[Status, str, Any], None]
+    done: Callable[[Status, Reason | None, Any], None]
     trainings: int = 1
     attempts: int = 0
     node: int | None = None  # only a hello is for a node rather than a client
@@ -119,7 +120,7 @@ class Post:
             node = line[0].node if line[0].node is not None else self.node_of(line[0].client)
             if node is None:
                 while line:
-                    self._end(line.popleft(), Status.MISSING, "its node is not there")
+                    self._end(line.popleft(), Status.MISSING, ours(Why.GONE, "its node is not there"))
             elif node not in self._busy:
                 items = self._fill(line)
                 seconds = self.deadline * sum(item.trainings for item in items)
@@ -136,7 +137,7 @@ class Post:
                 self._sent[name] = sent
             else:
                 self._free(sent)
-                self._end_all(sent, Status.MISSING, "the message was not taken")
+                self._end_all(sent, Status.MISSING, ours(Why.GONE, "the message was not taken"))
 
     def _fill(self, line: deque[Item]) -> list[Item]:
         """As many items of one kind as fit into one message, and at least one."""
@@ -170,7 +171,7 @@ class Post:
             sent.until = now + self.deadline
             self._free(sent)
             for item in sent.items:
-                self._end(item, Status.MISSING, f"no reply within {sent.seconds:g} s")
+                self._end(item, Status.MISSING, ours(Why.LATE, f"no reply within {sent.seconds:g} s"))
         self._late = {key: sent for key, sent in self._late.items() if now <= sent.until}
         if came:
             self._heard = now
@@ -193,12 +194,12 @@ class Post:
         self._free(sent)
         if key in twice:
             self.note("duplicate replies", f"client {sent.items[0].client}")
-            self._end_all(sent, Status.FAILED, "it replied more than once")
+            self._end_all(sent, Status.FAILED, ours(Why.REJECTED, "it replied more than once"))
         elif message.trouble is not None:
             self._trouble(sent, message.trouble)
         elif message.node != sent.node:
             self.note("replies by another node", f"client {sent.items[0].client}")
-            self._end_all(sent, Status.FAILED, "the reply is by another node")
+            self._end_all(sent, Status.FAILED, ours(Why.REJECTED, "the reply is by another node"))
         else:
             self._read(sent, message)
 
@@ -207,23 +208,25 @@ class Post:
             replies = replies_in(message.facts(), len(sent.items))
         except Rejected as why:
             self.note("rejected replies", f"client {sent.items[0].client}: {why}")
-            self._end_all(sent, Status.FAILED, str(why))
+            self._end_all(sent, Status.FAILED, Reason(Why.REJECTED, str(why)))
             return
         for item, reply in zip(sent.items, replies, strict=True):
             try:
+                check_token(reply, item.task)
                 value = item.read(reply, message)
-            except TaskFailed as why:
-                self._end(item, Status.FAILED, str(why))
-            except TaskMissing as why:
-                self._end(item, Status.MISSING, str(why))
+            except TaskFailed as failed:
+                self._end(item, Status.FAILED, failed.reason)
+            except TaskMissing as missing:
+                self._end(item, Status.MISSING, missing.reason)
             except Rejected as why:
                 self.note("rejected replies", f"client {item.client}: {why}")
-                self._end(item, Status.FAILED, str(why))
+                self._end(item, Status.FAILED, Reason(Why.REJECTED, str(why)))
             except Exception as error:  # no reply, however odd, ends the run
                 self.note("rejected replies", f"client {item.client}: {type(error).__name__}: {error}")
-                self._end(item, Status.FAILED, f"its reply cannot be read: {type(error).__name__}")
+                unread = f"its reply cannot be read: {type(error).__name__}"
+                self._end(item, Status.FAILED, Reason(Why.REJECTED, unread))
             else:
-                self._end(item, Status.OK, "", value)
+                self._end(item, Status.OK, None, value)
 
     def _trouble(self, sent: _Sent, trouble: Trouble) -> None:
         for item in sent.items:
@@ -243,11 +246,11 @@ class Post:
     def _free(self, sent: _Sent) -> None:
         self._busy.discard(sent.node)
 
-    def _end_all(self, sent: _Sent, status: Status, why: str) -> None:
+    def _end_all(self, sent: _Sent, status: Status, why: Reason) -> None:
         for item in sent.items:
             self._end(item, status, why)
 
-    def _end(self, item: Item, status: Status, why: str, value: Any = None) -> None:
+    def _end(self, item: Item, status: Status, why: Reason | None, value: Any = None) -> None:
         if status != Status.OK:
             log.info("client %d: %s", item.client, why)
         item.done(status, why, value)

@@ -7,7 +7,7 @@ may hold several tasks: several trials, each with its own model and config.
   naming the model. The reply is `{"format": 1, "replies": [REPLY, ...]}`, one for each task and in
   their order: `{"trial": 0, "arrays": "model-0", "train_size": 90, "validation_size": 10, "loss_before": 2.3,
   "loss_after": 1.9, ...}`, where `arrays` names the model after training; or
-  `{"trial": 0, "failure": "why"}`.
+  `{"trial": 0, "failure": "in words", "why": "raised"}`.
 - `evaluate`: the same without training; a reply is `{"trial": 0, "size": 10, "loss": 2.3, "accuracy": 0.1}`.
   Where the task names `metrics`, the reply holds them too: `"metrics": {"auroc": 0.8}`.
 - `query.NAME`: work that is not a round; a reply is `{"answer": ...}`, whatever JSON the query wants.
@@ -15,7 +15,8 @@ may hold several tasks: several trials, each with its own model and config.
   `query.left_out` tells a node that it takes no part, and why: `"query": {"why": "..."}`; any answer will do.
 
 A score that there is not is null or NaN. A client whose training diverged, so that the model after it is not
-finite, says so: its failure is "update is not finite". Arrays that hold NaN are rejected.
+finite, says so: `"why": "diverged"`. A client of 0.2.0 tells no kind but "update is not finite". `"open"` is
+what a private run may show of a failure: an exception's class and line. Arrays that hold NaN are rejected.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ FORMAT = 1
 TRAIN, EVALUATE, QUERY, HELLO, LEFT_OUT = "train", "evaluate", "query", "hello", "left_out"
 #: A client's update weighs by its rows; by any other word, its rows do not matter.
 BY_SIZE, UNIFORM = "size", "uniform"
-#: The failure of a client whose training diverged, in the words that methods know.
-DIVERGED = "update is not finite"
 #: The longest JSON that a reply may hold; the answer to a query may be long.
 MOST_JSON = 1 << 24
 

@@ -12,6 +12,7 @@ from fedhpo.federations.remote.mailbox import Item, Post
 from fedhpo.federations.remote.replies import read_answer
 from fedhpo.federations.remote.transport import Transport
 from fedhpo.protocol.federation import Status
+from fedhpo.protocol.reasons import Reason
 
 #: Seconds between looks for nodes while none is waited for, and until one that failed is greeted again.
 _LOOK, _AGAIN = 0.5, 10.0
@@ -86,7 +87,7 @@ class Nodes:
         return bool(self._waiting)
 
     def _hello(self, node: int) -> Item:
-        def met(status: Status, why: str, hello: Hello | None) -> None:
+        def met(status: Status, why: Reason | None, hello: Hello | None) -> None:
             self._waiting.discard(node)
             if node not in self._said:  # it has gone again
                 return

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo.core.canonical import canonical
+from fedhpo.core.errors import FedhpoError
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import finite
 from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import Scored
 from fedhpo.federations.remote.transport import Incoming
+from fedhpo.protocol.bounds import MOST, range_of, trouble_with
 from fedhpo.protocol.federation import Cost
-
-#: Longest reason of a client's that is kept.
-_REASON = 500
+from fedhpo.protocol.reasons import Reason, Why, as_reason, raised, told
 
 
 class TaskFailed(Exception):
-    """The client says that it failed; the message is its reason."""
+    """The client says that it failed; `reason` says why."""
+
+    def __init__(self, reason: Reason | str) -> None:
+        super().__init__(str(reason))
+        self.reason = as_reason(reason, failed=True)
 
 
 class TaskMissing(Exception):
-    """The client says that it was not done in time; the message is its reason."""
+    """The client says that it was not done in time; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """What a client replies in the place of a result, after this was raised."""
+    if isinstance(error, TaskFailed):
+        reason = error.reason
+    elif isinstance(error, FedhpoError | Rejected):  # its sentence says it all
+        reason = Reason(Why.RAISED, str(error))
+    else:
+        reason = raised(error)
+    return {"failure": reason.text, **reason.facts}
 
 
 def read_trained(
-    reply: Any, message: Incoming, trial: int, layout: Layout, most_rows: int, *, by_rule: bool = False
+    reply: Any,
+    message: Incoming,
+    trial: int,
+    layout: Layout,
+    most_rows: int,
+    *,
+    by_rule: bool = False,
+    least_loss: float = -MOST,
 ) -> tuple[JobResult, Vector]:
     """The result of training, and the model after it as a vector.
 
@@ -37,15 +66,15 @@ def read_trained(
     if by_rule:
         scored = any(found.get(f"loss_{when}") is not None for when in ("before", "after"))
         found = {"train_size": 1, "validation_size": int(scored), **found}
-    rows = _size(found, "train_size", 1, most_rows)
+    rows = size_in(found, "train_size", 1, most_rows)
     result = JobResult(
         train_size=rows,
-        validation_size=_size(found, "validation_size", 0, most_rows),
-        loss_before=score_in(found, "loss_before"),
-        accuracy_before=score_in(found, "accuracy_before", share=True),
-        loss_after=score_in(found, "loss_after"),
-        accuracy_after=score_in(found, "accuracy_after", share=True),
-        samples=_size({"samples": rows} | _given(found, "samples"), "samples", 0, 1 << 53),
+        validation_size=size_in(found, "validation_size", 0, most_rows),
+        loss_before=score_in(found, "loss_before", least_loss),
+        accuracy_before=score_in(found, "accuracy_before", 0.0, 1.0),
+        loss_after=score_in(found, "loss_after", least_loss),
+        accuracy_after=score_in(found, "accuracy_after", 0.0, 1.0),
+        samples=size_in({"samples": rows} | _given(found, "samples"), "samples", 0, 1 << 53),
     )
     vector = layout.join(message.arrays(found.get("arrays"), layout))
     if not finite(vector):
@@ -60,8 +89,8 @@ def read_boosted(
     """Training rows, validation rows, and the trees, not looked at yet."""
     found = facts_of(reply, trial)
     return (
-        _size(found, "train_size", 1, most_rows),
-        _size(found, "validation_size", 0, most_rows),
+        size_in(found, "train_size", 1, most_rows),
+        size_in(found, "validation_size", 0, most_rows),
         message.bytes(found.get("arrays"), most_bytes),
     )
 
@@ -69,21 +98,23 @@ def read_boosted(
 def read_fitted(reply: Any, trial: int, most_rows: int) -> tuple[int, int, Any]:
     """Training rows, validation rows, and the name of the record of weights, if there is one."""
     found = facts_of(reply, trial)
-    sizes = (_size(found, "train_size", 1, most_rows), _size(found, "validation_size", 0, most_rows))
+    sizes = (size_in(found, "train_size", 1, most_rows), size_in(found, "validation_size", 0, most_rows))
     return *sizes, found.get("arrays")
 
 
-def read_scored(reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = ()) -> Scored:
+def read_scored(
+    reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = (), *, least_loss: float = -MOST
+) -> Scored:
     """The result of an evaluation, with the further metrics that were asked for."""
     found = facts_of(reply, trial)
-    told = found.get("metrics") or {}
-    if not isinstance(told, dict):
-        raise Rejected(f"metrics is {type(told).__name__}, expected an object")
+    further = found.get("metrics") or {}
+    if not isinstance(further, dict):
+        raise Rejected(f"metrics is {type(further).__name__}, expected an object")
     return Scored(
-        _size(found, "size", 0, most_rows),
-        score_in(found, "loss"),
-        score_in(found, "accuracy", share=True),
-        {name: score_in(told, name) for name in metrics},
+        size_in(found, "size", 0, most_rows),
+        score_in(found, "loss", least_loss),
+        score_in(found, "accuracy", 0.0, 1.0),
+        {name: score_in(further, name, *range_of(name)) for name in metrics},
     )
 
 
@@ -96,8 +127,23 @@ def read_answer(reply: Any) -> tuple[Any, Cost]:
     if not isinstance(cost, dict):
         raise Rejected(f"cost is {type(cost).__name__}, expected an object")
     return found["answer"], Cost(
-        samples=_size(cost, "samples", 0, 1 << 53), evaluations=_size(cost, "evaluations", 0, 1 << 32)
+        samples=size_in(cost, "samples", 0, 1 << 53), evaluations=size_in(cost, "evaluations", 0, 1 << 32)
     )
+
+
+def token_of(task: Mapping[str, Any]) -> str:
+    """What a reply names its task by, so that one of an earlier round is not taken for it.
+
+    The name of the model in a message is the message's own.
+    """
+    told = {name: value for name, value in task.items() if name != "arrays"}
+    return f"{zlib.crc32(canonical(json.loads(json.dumps(told)))):08x}"
+
+
+def check_token(reply: Any, task: Mapping[str, Any]) -> None:
+    """Refuse a reply that names another task; a client of 0.2.0 names none."""
+    if isinstance(reply, dict) and "task" in reply and reply["task"] != token_of(task):
+        raise Rejected("the reply is to another task: of an earlier round, another trial or other settings")
 
 
 def facts_of(reply: Any, trial: int) -> Mapping[str, Any]:
@@ -112,9 +158,9 @@ def _mapping(reply: Any) -> Mapping[str, Any]:
     if not isinstance(reply, dict):
         raise Rejected(f"the reply is {type(reply).__name__}, expected an object")
     if "missing" in reply:
-        raise TaskMissing(str(reply["missing"])[:_REASON] or "no reason given")
+        raise TaskMissing(told(reply["missing"], reply, missing=True))
     if "failure" in reply:
-        raise TaskFailed(str(reply["failure"])[:_REASON] or "no reason given")
+        raise TaskFailed(told(reply["failure"], reply))
     return reply
 
 
@@ -122,23 +168,25 @@ def _given(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {} if found.get(name) is None else {name: found[name]}
 
 
-def _size(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
+def size_in(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
     value = found.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in {low}..{high}")
     return value
 
 
-def score_in(found: Mapping[str, Any], name: str, *, share: bool = False) -> float:
-    """A score; NaN where there is none. A loss may be infinite, as that of a model that has diverged."""
+def score_in(found: Mapping[str, Any], name: str, least: float = -MOST, most: float = MOST) -> float:
+    """A score between these bounds; NaN where there is none. An infinite loss means that a model diverged."""
     value = found.get(name)
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(f"{name} is {str(value)[:30]!r}, expected a number")
-    if share and not 0 <= value <= 1 and value == value:
-        raise Rejected(f"{name} is {str(value)[:30]}, expected a number in 0..1")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:  # a whole number of more digits than a float can have
         raise Rejected(f"{name} is {str(value)[:30]}..., expected a number") from None
+    trouble = trouble_with(name, number, least, most)
+    if trouble is not None:
+        raise TaskFailed(trouble) if trouble.why == Why.DIVERGED else Rejected(trouble.text)
+    return number

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.federations.remote.layout import Layout
+from fedhpo.protocol.reasons import Reason
 
 
 class Parcel(Protocol):
@@ -39,7 +40,7 @@ class Outgoing:
 class Trouble:
     """Why there is no reply: whether the client counts as missing, and whether it may go better next time."""
 
-    why: str
+    why: Reason
     missing: bool
     passing: bool
 

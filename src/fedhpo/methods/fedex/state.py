@@ -21,6 +21,9 @@ from fedhpo.policies.sums import GroupScores
 from fedhpo.protocol.federation import Floats, RoundReport
 from fedhpo.space.config import Config
 
+#: The steepest gradient that counts.
+_STEEPEST = 1e140
+
 
 class FedExState:
     """One trial's distribution over its arms."""
@@ -112,7 +115,10 @@ class FedExState:
 
     def _update(self, sums: Floats, size: float, chances: Floats) -> None:
         """Algorithm 2, lines 13 to 15: an unbiased gradient, and a step along it in log theta."""
-        gradient = np.divide(sums, chances * size, out=np.zeros(len(self.arms)), where=sums != 0)
+        with np.errstate(over="ignore"):
+            gradient = np.divide(sums, chances * size, out=np.zeros(len(self.arms)), where=sums != 0)
+        # Of a huge loss at an arm that is hardly ever drawn: its square must still be a number.
+        gradient = np.clip(gradient, -_STEEPEST, _STEEPEST)
         step = self._steps.size(gradient)
         # With the entropy in the objective, the mirror step has this closed form.
         moved = (self._log_weights - step * gradient) / (1 + step * self._settings.entropy)

@@ -24,6 +24,7 @@ from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Answer, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.space import Float, Space
@@ -346,7 +347,7 @@ def _checked(answer: Answer, space: Space) -> Answer:
             space.validate(config)
     except (KeyError, TypeError, ValueError) as error:
         why = f"what it sent cannot be used: {type(error).__name__}: {error}"
-        return replace(answer, status=Status.FAILED, content=None, reason=why)
+        return replace(answer, status=Status.FAILED, content=None, reason=Reason(Why.REJECTED, why))
     return answer
 
 
@@ -356,7 +357,7 @@ def _told(answer: Answer) -> dict[str, Any]:
     return {
         "party": answer.client,
         "status": answer.status.name.lower(),
-        "reason": answer.reason,
+        "reason": "" if answer.reason is None else answer.reason.text,
         "size": answer.content["size"] if losses else None,
         "pairs": len(losses),
         "best_loss": min(losses, default=None),

@@ -9,6 +9,7 @@ from typing import Any
 from fedhpo.pages.figure import OTHER, OWN, WINNER, axis, drawn, figure, thinned
 from fedhpo.pages.html import Section, facts
 from fedhpo.pages.numbers import duration
+from fedhpo.protocol.reasons import Why
 from fedhpo.report.view import RunView
 
 #: Rounds drawn of each trial.
@@ -30,9 +31,15 @@ def time(view: RunView) -> Section | None:
         ("simulated wall time", duration(total)),
         ("a round, in the mean", duration(fmean(lengths))),
         ("the longest round", duration(max(lengths))),
-        *((f"replies lost, {one['reason'].partition(':')[0]}", one["count"]) for one in lost),
+        *((f"replies lost, {_short(one)}", one["count"]) for one in lost),
     ]
     return Section("Time", f"<div class=pair>{facts(rows)}{drawn(by_hour(view), 'time', _NOTE)}</div>")
+
+
+def _short(failure: dict[str, Any]) -> str:
+    """Why replies were lost, in a few words; the results of 0.2.0 name no kinds."""
+    kind = failure.get("why")
+    return str(failure["reason"]) if kind is None else Why(kind).short
 
 
 def by_hour(view: RunView) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.reasons import Why, ours
 from fedhpo.space.config import Config, Frozen
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
-_DIVERGED = "the update is not finite, as when the table was built"
+_DIVERGED = ours(Why.DIVERGED, "the update is not finite, as when the table was built")
 
 
 @dataclass(frozen=True)

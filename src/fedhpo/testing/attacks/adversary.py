@@ -15,8 +15,13 @@ from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.gather import Gathering
 from fedhpo.federations.simulated import SimulatedFederation
+from fedhpo.protocol.bounds import checked_scores, range_of, trouble_with
 from fedhpo.protocol.federation import Ints, Scores
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.testing.attacks.attack import Attack
+
+#: Rows that a client may say it has.
+_MOST_ROWS = 1 << 40
 
 
 def hostile_clients(clients: Collection[int] | Ints, share: float, seed: int = 0) -> Ints:
@@ -50,7 +55,7 @@ class Hostile:
 
     def announced(self, trial: int, clients: Ints, sizes: Ints) -> Ints:
         """The rows that clients say they have."""
-        lies = [self.attack.size(int(rows)) for rows in sizes]
+        lies = [min(max(self.attack.size(int(rows)), 0), _MOST_ROWS) for rows in sizes]
         return np.where(np.isin(clients, self.clients), lies, sizes).astype(np.int64)
 
     def gathering(self, trial: int, honest: Gathering, cohort: Ints) -> Gathering:
@@ -63,12 +68,13 @@ class Hostile:
         lying = np.isin(honest.clients, self.clients)
         lies = [self.attack.score(*one) for one in zip(honest.loss, honest.accuracy, strict=True)]
         loss, accuracy = np.array(lies, np.float64).reshape(-1, 2).T
-        return replace(
+        told = replace(
             honest,
             size=self.announced(honest.trial, honest.clients, honest.size),
             loss=np.where(lying, loss, honest.loss),
             accuracy=np.where(lying, accuracy, honest.accuracy),
         )
+        return checked_scores(told, told=True)
 
     def lie(
         self, client: int, result: JobResult, own: Vector, known: list[Vector]
@@ -114,7 +120,21 @@ class _Watched(Gathering):
             for one, (told, own) in sorted(self._came.items()):
                 if lying[one] and own is not None and not told.failure:
                     told, own = self.adversary.lie(int(self.cohort[one]), told, own, known)
+                    told = _as_read(told)
                 super().take(one, told, own)
+
+
+def _as_read(told: JobResult) -> JobResult:
+    """What a server that reads replies makes of one."""
+    for name in ("loss_before", "loss_after", "accuracy_before", "accuracy_after"):
+        problem = trouble_with(name, getattr(told, name), *range_of(name.partition("_")[0]))
+        if problem is not None:
+            return JobResult(failure=problem)
+    for name in ("train_size", "validation_size"):
+        rows = getattr(told, name)
+        if not 0 <= rows <= _MOST_ROWS:
+            return JobResult(failure=Reason(Why.REJECTED, f"{name} is {rows}, expected 0..{_MOST_ROWS}"))
+    return told
 
 
 def hostile(
