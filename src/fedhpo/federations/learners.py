@@ -10,6 +10,7 @@ import json
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -473,7 +474,7 @@ class LearnerFederation(Federation):
             "workers": self._count,
         }
 
-    @property
+    @cached_property
     def majority(self) -> float | None:
         """The share of the commonest class among validation rows."""
         return majority_share(self._data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -220,7 +221,7 @@ class SimulatedFederation(HoldsTrials):
         model.load(one.weights)
         return model.module
 
-    @property
+    @cached_property
     def majority(self) -> float | None:
         """The share of the commonest class among validation rows."""
         return majority_share(self._setup.data)

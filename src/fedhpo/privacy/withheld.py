@@ -7,9 +7,8 @@ who replied; the scores stay here until a release has been paid for, or the next
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,23 +19,17 @@ from fedhpo.protocol.federation import (
     Ints,
     Query,
     RoundReport,
-    Scores,
-    SplitName,
-    TrialState,
     Work,
 )
 from fedhpo.protocol.query import OwnQuery
+from fedhpo.protocol.through import Through
 
 
-class SealedFederation(Federation):
+class SealedFederation(Through):
     """`inner`, whose reports come without scores; `unseal` has them."""
 
     def __init__(self, inner: Federation) -> None:
-        self.inner = inner
-        self.capabilities = inner.capabilities
-        self.train_clients = inner.train_clients
-        self.validation_clients = inner.validation_clients
-        self.test_clients = inner.test_clients
+        super().__init__(inner)
         self._kept: dict[int, RoundReport] = {}
 
     def unseal(self, trial: int, round: int) -> RoundReport | None:
@@ -66,38 +59,10 @@ class SealedFederation(Federation):
         """The report of a round that has ended."""
         return self._sealed(self.inner.next_done(trial))
 
-    # All else as it is
-
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        """A fresh model."""
-        self.inner.start(trial, model, seed)
-
-    def fork(self, source: int, target: int) -> None:
-        """Make `target` a copy of `source`."""
-        self.inner.fork(source, target)
-
-    def mix(self, source: int, target: int, share: float) -> None:
-        """Move `target` towards `source`."""
-        self.inner.mix(source, target, share)
-
     def stop(self, trial: int) -> None:
         """Free the trial."""
         self._kept.pop(trial, None)
         self.inner.stop(trial)
-
-    def submit(self, work: Work) -> None:
-        """Begin a round."""
-        self.inner.submit(work)
-
-    def ready(self) -> list[int]:
-        """Trials whose round has ended."""
-        return self.inner.ready()
-
-    def evaluate(
-        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
-    ) -> list[Scores]:
-        """Scores without training: asked beside the record, by who pays for them."""
-        return self.inner.evaluate(trials, clients, split)
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
         """Work at the clients that is not a round."""
@@ -107,32 +72,3 @@ class SealedFederation(Federation):
                 "epsilon would not cover: leave out [evaluation.privacy], or use another method"
             )
         return self.inner.query(task, clients)
-
-    def state(self, trial: int) -> TrialState:
-        """The trial's state."""
-        return self.inner.state(trial)
-
-    def restore(self, trial: int, state: TrialState) -> None:
-        """Bring a trial back."""
-        self.inner.restore(trial, state)
-
-    def describe(self) -> dict[str, Any]:
-        """The facts of `inner`."""
-        return self.inner.describe()
-
-    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        """That of `inner`."""
-        return self.inner.fingerprint(model)
-
-    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
-        """Those of `inner`."""
-        return self.inner.distances(clients, seed)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        """The trials started and not stopped."""
-        return self.inner.trials
-
-    def close(self) -> None:
-        """Close `inner`."""
-        self.inner.close()

@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import add
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,14 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.notebook import facts_as_html
 from fedhpo.core.settings import is_number
+from fedhpo.protocol.about import About
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.reasons import Reason, as_reason
 from fedhpo.space.config import Config
+
+if TYPE_CHECKING:
+    from fedhpo.data.columns import Preparation
+    from fedhpo.data.encoding import Encoding
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -352,6 +357,11 @@ class Federation(ABC):
     #: "classification", "regression" or "language", where that is known.
     task: str | None = None
 
+    @property
+    def about(self) -> About:
+        """What this federation is, as one value; a runtime sets the attributes that it is made of."""
+        return About(**{one.name: getattr(self, one.name) for one in fields(About)})
+
     def __repr__(self) -> str:
         about = self.describe()
         counts = f"{len(self.train_clients)} clients train, {len(self.validation_clients)} validate"
@@ -444,13 +454,44 @@ class Federation(ABC):
     def restore(self, trial: int, state: TrialState) -> None:
         """Bring a trial back as `state` described it."""
 
+    def model(self, trial: int) -> Any:
+        """The trial's model, to be used outside the federation; None where there is none to be had."""
+        return None
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """JSON-able facts for the run and the report: the runtime, its size, how it trains."""
 
+    # What a runtime may have besides; `About` says what each is.
+
     @property
     def scoring(self) -> str | None:
         """The learners' scorer; the loss in their scores is 1 minus it. None: the model's own loss."""
+        return None
+
+    @property
+    def pool(self) -> Sequence[Config] | None:
+        """The only configs there are."""
+        return None
+
+    @property
+    def zoo(self) -> dict[str, Any] | None:
+        """What builds the model, where it is one of fedhpo's."""
+        return None
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How columns became features."""
+        return None
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What encoded rows go through before the model sees them."""
+        return None
+
+    @property
+    def majority(self) -> float | None:
+        """The share of the commonest class among validation rows."""
         return None
 
     def preflight(self, config: Config, metric: str) -> None:  # noqa: B027  a runtime may have nothing to try

@@ -40,6 +40,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.session import COMPUTED, RELEASES, Charged, Each
+from fedhpo.protocol.through import Through
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.codec import Items, as_unpacked, pack, unpack
 from fedhpo.run.record import Event, Record, StateFile
@@ -82,7 +83,7 @@ class _Release:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class RecordedSession(Federation):
+class RecordedSession(Through):
     """`inner`, with every call recorded; trials that `inner` still holds from before are stopped.
 
     Checkpoints are written as the run goes, only of trials that changed, and so rarely that they take
@@ -116,16 +117,12 @@ class RecordedSession(Federation):
         kept: bool = True,
         pay: Callable[[Each], Paid] | None = None,
     ) -> None:
-        self.inner, self.record, self.ledger = inner, record, ledger
+        super().__init__(inner)
+        self.record, self.ledger = record, ledger
         self.kept, self.directory = kept, Path(record.directory)
         self.on_event, self.checkpoint_share = on_event, checkpoint_share
         self.commit_every, self._pay = commit_every, pay
         self._release: _Release | None = None  # the one under way
-        self.capabilities = inner.capabilities
-        self.train_clients = inner.train_clients
-        self.validation_clients = inner.validation_clients
-        self.test_clients = inner.test_clients
-        self.timed = inner.timed
         self._repeatable = record.repeatable = REPEATABLE in inner.capabilities
         self._checkpoints = Checkpoints(record.directory / "checkpoints")
         self._files = record.files()
@@ -216,10 +213,6 @@ class RecordedSession(Federation):
         found: list[int] = self.decide("ready", sorted(self._submitted), self.inner.ready)
         return found
 
-    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
-        """Who is there; not recorded, because it is the same at every call."""
-        return self.inner.present(time, least, clients)
-
     def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
         """When each of a cohort can start; recorded, because it depends on the rounds under way."""
         key = {"cohort": list(cohort), "time": time}
@@ -280,18 +273,6 @@ class RecordedSession(Federation):
     def advance(self, trials: Sequence[tuple[int, Config]]) -> list[str]:
         """Not here: rounds take place."""
         raise NotImplementedError("rounds of a recorded session take place: call `round`")
-
-    def describe(self) -> dict[str, Any]:
-        """The facts of `inner`."""
-        return self.inner.describe()
-
-    def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        """That of `inner`."""
-        return self.inner.fingerprint(model)
-
-    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
-        """Those of `inner`."""
-        return self.inner.distances(clients, seed)
 
     @property
     def trials(self) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from fedhpo.privacy.withheld import SealedFederation
 from fedhpo.protocol.federation import Answer, Federation, Ints, Query, RoundReport, Scores, SplitName, Work
 from fedhpo.protocol.ledger import Budget, Ledger
 from fedhpo.protocol.session import COMPUTED, Charged, Each
+from fedhpo.protocol.through import Through
 from fedhpo.space.config import Config
 
 
@@ -45,7 +46,7 @@ class Scratch:
         return False
 
 
-class UnrecordedSession(Scratch):
+class UnrecordedSession(Scratch, Through):
     """`federation`, with what calls cost charged to a ledger; see `fedhpo.protocol.session.Session`.
 
     Nothing is kept: what a method decides is computed each time. With `private` scores of rounds are kept
@@ -65,82 +66,32 @@ class UnrecordedSession(Scratch):
     def __init__(
         self, federation: Federation, budget: Budget | None = None, *, private: bool = False
     ) -> None:
-        self.federation = SealedFederation(federation) if private else federation
+        super().__init__(SealedFederation(federation) if private else federation)
         self.ledger = Ledger(budget)
-        self.capabilities = federation.capabilities
-        self.train_clients = federation.train_clients
-        self.validation_clients = federation.validation_clients
-        self.test_clients = federation.test_clients
-        self.timed = federation.timed
-
-    @property
-    def trials(self) -> Sequence[int]:
-        """The trials started and not stopped."""
-        return self.federation.trials
-
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        """A fresh model."""
-        self.federation.start(trial, model, seed)
-
-    def fork(self, source: int, target: int) -> None:
-        """Make `target` a copy of `source`."""
-        self.federation.fork(source, target)
-
-    def mix(self, source: int, target: int, share: float) -> None:
-        """Move `target` towards `source`."""
-        self.federation.mix(source, target, share)
-
-    def stop(self, trial: int) -> None:
-        """Free the trial."""
-        self.federation.stop(trial)
 
     def round(self, work: Sequence[Work]) -> list[RoundReport]:
         """One round of each of several trials."""
-        return self._charged(self.federation.round(work))
-
-    def submit(self, work: Work) -> None:
-        """Begin a round."""
-        self.federation.submit(work)
+        return self._charged(self.inner.round(work))
 
     def next_done(self, trial: int | None = None) -> RoundReport:
         """The report of a round that has ended."""
-        return self._charged([self.federation.next_done(trial)])[0]  # type: ignore[no-any-return]
-
-    def ready(self) -> list[int]:
-        """Trials whose round has ended."""
-        return self.federation.ready()
+        return self._charged([self.inner.next_done(trial)])[0]  # type: ignore[no-any-return]
 
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
         """Scores without training."""
-        return self._charged(self.federation.evaluate(trials, clients, split))
+        return self._charged(self.inner.evaluate(trials, clients, split))
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
         """Work at the clients that is not a round."""
-        return self._charged(self.federation.query(task, clients))
+        return self._charged(self.inner.query(task, clients))
 
     def _charged(self, items: list[Any]) -> list[Any]:
         for item in items:
             self.ledger.charge(item.cost)
         self.ledger.pass_time(items)
         return items
-
-    def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
-        """Who is there."""
-        return self.federation.present(time, least, clients)
-
-    def starts(self, cohort: Sequence[int], time: float, beside: Sequence[Work]) -> list[float]:
-        """When each of a cohort can start."""
-        return self.federation.starts(cohort, time, beside)
-
-    def describe(self) -> dict[str, Any]:
-        """The facts of the federation."""
-        return self.federation.describe()
-
-    def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
-        """Those of the federation."""
-        return self.federation.distances(clients, seed)
 
     def decide(
         self,
@@ -162,12 +113,11 @@ class UnrecordedSession(Scratch):
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
     ) -> list[Scores]:
         """Scores that are not charged: the decision that they are for is."""
-        return self.federation.evaluate(trials, clients, split)
+        return self.inner.evaluate(trials, clients, split)
 
     def withheld(self, trial: int, round: int) -> RoundReport | None:
         """The report of a trial's last round with the scores that were kept back."""
-        inner = self.federation
-        return inner.unseal(trial, round) if isinstance(inner, SealedFederation) else None
+        return self.inner.unseal(trial, round) if isinstance(self.inner, SealedFederation) else None
 
     def advance(self, trials: Sequence[tuple[int, Config]]) -> list[str]:
         """Not here: rounds take place."""

@@ -41,7 +41,7 @@ def keep_model(
     if hasattr(model, "state_dict"):
         from safetensors.torch import save as save_tensors
 
-        facts |= {"kind": "torch", "zoo": getattr(federation, "zoo", None)}
+        facts |= {"kind": "torch", "zoo": federation.about.zoo}
         tensors = {name: one.detach().cpu().contiguous().clone() for name, one in model.state_dict().items()}
         save: Any = partial(save_tensors, tensors)
     elif hasattr(booster, "save_raw"):
@@ -52,10 +52,9 @@ def keep_model(
         save = partial(save_arrays, {"booster": raw})
     else:
         return
-    encoding = getattr(federation, "encoding", None)
-    if encoding is not None:
-        prepared = federation.preparation  # type: ignore[attr-defined]
-        facts |= {"encoding": encoding.to_dict(), "preparation": prepared.to_dict()}
+    about = federation.about
+    if about.encoding is not None and about.preparation is not None:
+        facts |= {"encoding": about.encoding.to_dict(), "preparation": about.preparation.to_dict()}
     data = save(metadata={_FACTS: json.dumps(facts)})
     part = directory / f"{FILE}.part"
     part.write_bytes(data)

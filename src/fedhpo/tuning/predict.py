@@ -77,10 +77,10 @@ class Predictor:
 
 def predictor_of(federation: Federation, model: Any) -> Predictor | None:
     """The predictor of a trained model, where data came as columns."""
-    encoding = getattr(federation, "encoding", None)
-    if model is None or encoding is None:
+    about = federation.about
+    if model is None or about.encoding is None or about.preparation is None:
         return None
-    return Predictor(model, encoding, federation.preparation)  # type: ignore[attr-defined]
+    return Predictor(model, about.encoding, about.preparation)
 
 
 def named_clients(federation: Federation) -> list[str] | None:
@@ -114,7 +114,7 @@ def scores_of(search: Search, trial: Trial) -> dict[str, Any]:
 
 def majority_note(federation: Federation, objective: Objective, best: Mapping[str, Any] | None) -> str:
     """Says so where the best score is what a model reaches that always tells the commonest class."""
-    share = getattr(federation, "majority", None)
+    share = federation.about.majority
     value = ((best or {}).get("validation") or {}).get("value")
     if (
         share is None

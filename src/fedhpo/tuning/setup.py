@@ -144,7 +144,7 @@ def prepare(
         objective=objective,
         evaluator=evaluator,
         enqueued=list(dict.fromkeys(enqueued)),
-        pool=getattr(federation, "pool", None),
+        pool=federation.about.pool,
         keep_baseline=baseline,
         on_event=on_event,
         failures=failures,

@@ -257,7 +257,7 @@ def _finished(
         outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()
     outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
     model = None
-    if used is not None and hasattr(federation, "model") and used.number in session.trials:
+    if used is not None and used.number in session.trials:
         session.wake(used.number)  # a run that was finished before is brought back here
         model = federation.model(used.number)
         place = held.path if session.kept and not reason else None

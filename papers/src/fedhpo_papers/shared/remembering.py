@@ -16,17 +16,15 @@ import numpy as np
 from fedhpo.core.digests import digest
 from fedhpo.protocol.federation import (
     BEFORE,
-    Answer,
     Federation,
     Ints,
-    Query,
     RoundReport,
     Scores,
     SplitName,
     TrialState,
     Work,
 )
-from fedhpo.space.config import Config
+from fedhpo.protocol.through import Through
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def _key(*parts: Any) -> str:
     return digest(repr(parts).encode()).hex()
 
 
-class Remembering(Federation):
+class Remembering(Through):
     """`inner`, a simulation, with a memory of rounds and scores; `forget` empties it.
 
     Scores before training are not taken where no others are: they are for a learning curve, which nobody
@@ -49,19 +47,11 @@ class Remembering(Federation):
     """
 
     def __init__(self, inner: Federation) -> None:
-        self.inner = inner
-        self.capabilities = inner.capabilities
-        self.train_clients = inner.train_clients
-        self.validation_clients = inner.validation_clients
-        self.test_clients = inner.test_clients
-        self.client_names, self.task = inner.client_names, inner.task
+        super().__init__(inner)
         self._past: dict[int, _Past] = {}
         self._rounds: dict[str, tuple[RoundReport, TrialState]] = {}
         self._scores: dict[str, Scores] = {}
         self._restored = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)  # what this kind of federation has besides, such as `model`
 
     def forget(self) -> None:
         """Forget all rounds and scores."""
@@ -119,48 +109,11 @@ class Remembering(Federation):
         past = self._past[work.trial]
         self._past[work.trial] = _Past(_key("alone", astuple(past), _told(work)), _key(past.stream, "alone"))
 
-    def next_done(self, trial: int | None = None) -> RoundReport:
-        """The report of a submitted round that has ended."""
-        return self.inner.next_done(trial)
-
-    def ready(self) -> list[int]:
-        """Trials whose round has ended."""
-        return self.inner.ready()
-
-    def query(self, task: Query, clients: Sequence[int] | Ints) -> list[Answer]:
-        """Work at the clients that is not a round."""
-        return self.inner.query(task, clients)
-
-    def stop(self, trial: int) -> None:
-        """Free the trial."""
-        self.inner.stop(trial)
-
-    def state(self, trial: int) -> TrialState:
-        """What is needed to go on with the trial."""
-        return self.inner.state(trial)
-
     def restore(self, trial: int, state: TrialState) -> None:
         """Bring a trial back: of its past nothing is known."""
         self.inner.restore(trial, state)
         self._restored += 1
         self._past[trial] = _Past(_key("restored", self._restored), _key(trial, self._restored))
-
-    def preflight(self, config: Config, metric: str) -> None:
-        """Try what training will do."""
-        self.inner.preflight(config, metric)
-
-    def describe(self) -> dict[str, Any]:
-        """The facts of `inner`."""
-        return self.inner.describe()
-
-    @property
-    def trials(self) -> Sequence[int]:
-        """The trials started and not stopped."""
-        return self.inner.trials
-
-    def close(self) -> None:
-        """Close `inner`."""
-        self.inner.close()
 
 
 def _told(work: Work) -> str:

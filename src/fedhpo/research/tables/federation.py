@@ -68,6 +68,8 @@ class TabularFederation(Federation):
     True
     """
 
+    pool: Sequence[Config] | None = None
+
     def __init__(self, table: CurveTable, heterogeneity: float = 0.0) -> None:
         self.table, self.heterogeneity = table, heterogeneity
         level = table.level(heterogeneity)
@@ -75,7 +77,7 @@ class TabularFederation(Federation):
         self.train_clients = table.train_clients
         self.validation_clients = table.validation_clients
         self.test_clients: Ints = np.empty(0, np.int64)
-        self.pool: list[Config] | None = list(table.configs)
+        self.pool = list(table.configs)
         self._level = level
         self._accuracy = 1 - table.wrong[level] / table.counted[level]
         self._loss = table.loss[level].astype(np.float64)
