@@ -89,11 +89,10 @@ class LocalPrivacy:
     def check(self, configs: int, best: int | None = None) -> None:
         """Refuse noise that exceeds the range of what it is added to, and say what would do.
 
-        >>> LocalPrivacy(epsilon=1.0).check(configs=100, best=1)
+        >>> LocalPrivacy(epsilon=1.0).check(configs=100, best=1)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        fedhpo.core.errors.InputError: privacy: epsilon = 1 adds noise of scale 4 to each of 1 losses in \
-[0, 1]: it exceeds their range, and what is recommended would be by chance. Use epsilon = 4 or more
+        fedhpo.InputError: privacy: epsilon = 1 adds noise of scale 4 ... Use epsilon = 4 or more
         """
         scale = self.scale(configs, best)
         if scale <= 1:
@@ -107,8 +106,8 @@ class LocalPrivacy:
             does.append("a fixed list, of which only the best are told (FLoRA's sampler = 'list')")
         raise InputError(
             f"privacy: epsilon = {self.epsilon:g} adds noise of scale {scale:.3g} to each of {count} losses "
-            "in [0, 1]: it exceeds their range, and what is recommended would be by chance. "
-            f"Use {' or '.join(does)}"
+            "in [0, 1]: that exceeds their range, and leaves what is recommended to chance. "
+            f"Use {', or '.join(does)}"
         )
 
     def best(self, losses: Sequence[float], count: int, rng: np.random.Generator) -> list[tuple[int, float]]:
