@@ -2,7 +2,7 @@
 
     FEDHPO_DATA=... OMP_NUM_THREADS=1 python benchmarks/flora_private.py [FILE] [--seeds 0 1 2 3]
 
-A quarter of the rows of each set is held out; of the others at most 450 go to three parties, class by class.
+A quarter of the rows of each set is held out; of the others at most 300 go to three parties, class by class.
 Balanced accuracy on the held-out rows, in points, of one training with: the default config; what FLoRA
 recommends without privacy (100 configs a party, TPE); what it recommends with `LocalPrivacy` (100 configs,
 `unit = "party"`) at several epsilons, the mean over draws of its noise. What a party measured is kept for
@@ -40,7 +40,7 @@ from fedhpo.learners import SVM
 from fedhpo.queries.local_search import PartySearch
 from fedhpo.space.config import Config
 
-CONFIGS, FOLDS, PARTIES, ROWS, HELD_OUT, DRAWS = 100, 5, 3, 450, 800, 8
+CONFIGS, FOLDS, PARTIES, ROWS, HELD_OUT, DRAWS = 100, 3, 3, 300, 500, 4
 EPSILONS = (10.0, 5.0, 2.0, 1.0)
 #: At epsilon 10: points below the one without privacy, and on how many sets.
 WITHIN, SETS = 2.0, 4
