@@ -75,9 +75,10 @@ def _note(found: Mapping[str, Any]) -> str:
     known = found.get("diagnostics") or {}
     words = [f"{known['why']}." if known.get("why") else ""]
     if found.get("privacy"):
-        words.append(
-            f"Epsilon covers {found['privacy']['covers']}. A person whose rows lie at two parties pays at both."
-        )
+        words += [
+            f"Epsilon covers {found['privacy']['covers']}.",
+            "A person whose rows lie at two parties pays at both.",
+        ]
     if known:
         words.append("surface.html in the run's directory draws the surface.")
     told = " ".join(word for word in words if word)
