@@ -19,6 +19,7 @@ from fedhpo.protocol.federation import Status, Work
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.objective import Objective
 from fedhpo.queries.local_search import LocalSearch
+from fedhpo.queries.public_list import public_list
 from fedhpo.samplers import Random
 from fedhpo.study import Study
 from fedhpo.testing.attacks import InvertedScores, SignFlip, SizeLie, ThresholdScores, Together
@@ -145,9 +146,9 @@ def exact_losses():
 
 @pytest.fixture
 def kept(tmp_path):
-    """A client that keeps its scores: epsilon 1 an answer, 3 in all."""
-    privacy = fh.LocalPrivacy(epsilon=1.0, total=3.0, ledger=tmp_path / "privacy.jsonl")
-    return small_app(data=own_rows, privacy=privacy), SpendingLedger(tmp_path / "privacy.jsonl", 3.0)
+    """A client that keeps its scores: epsilon 5 an answer, 15 in all."""
+    privacy = fh.LocalPrivacy(epsilon=5.0, total=15.0, ledger=tmp_path / "privacy.jsonl")
+    return small_app(data=own_rows, privacy=privacy), SpendingLedger(tmp_path / "privacy.jsonl", 15.0)
 
 
 def federation_of_one(app):
@@ -160,25 +161,45 @@ def federation_of_one(app):
 def test_the_server_cannot_lower_the_noise(kept, asked):
     app, ledger = kept
     [answer] = federation_of_one(app).query(search(privacy=asked), [0])
-    # Noise of scale 4 on each: none of the losses is within 0.001 of the true one, but once in 1,000 runs.
+    # Noise of scale 0.8 on each: hardly any of the losses is within 0.001 of the true one.
     losses = np.array(answer.content["losses"])
     assert (np.abs(losses - exact_losses()) > 0.001).sum() >= 3
-    assert ledger.spent == 1.0
+    assert ledger.spent == 5.0
 
 
 def test_the_server_may_ask_for_more_noise(kept):
     app, ledger = kept
-    federation_of_one(app).query(search(privacy=fh.LocalPrivacy(0.5, release="exact")), [0])
-    assert ledger.spent == 0.5
+    federation_of_one(app).query(search(privacy=fh.LocalPrivacy(4.5, release="exact")), [0])
+    assert ledger.spent == 4.5
+
+
+def test_noise_beyond_the_range_of_a_loss_is_refused_and_costs_nothing(kept):
+    app, ledger = kept
+    many = LocalSearch(SMALL.space, configs=100, sampler=Random())
+    [answer] = federation_of_one(app).query(many, [0])
+    assert "noise of scale 20" in answer.reason
+    assert "configs = 5 or less" in answer.reason
+    assert ledger.spent == 0.0
+
+
+def test_a_client_chooses_from_the_list_under_its_own_privacy(kept):
+    """The server asks for next to no noise; the client pays its own epsilon, and one pair comes back."""
+    app, ledger = kept
+    listed = LocalSearch(SMALL.space, configs=6, listed=True, privacy=fh.LocalPrivacy(1e9, release="exact"))
+    [answer] = federation_of_one(app).query(listed, [0])
+    [config] = answer.content["configs"]
+    assert config in [one.to_dict() for one in public_list(SMALL.space, 6, listed.seed)]
+    assert len(answer.content["losses"]) == 1
+    assert ledger.spent == 5.0
 
 
 def test_repeats_are_refused_when_the_total_is_spent_after_restarts_too(kept, tmp_path):
     app, _ = kept
     answers = [federation_of_one(app).query(search(seed=i), [0])[0] for i in range(5)]
     assert [answer.status for answer in answers] == [Status.OK] * 3 + [Status.FAILED] * 2
-    assert "epsilon 1 for a local search is refused: 3 of 3 is spent" in answers[-1].reason.text
+    assert "epsilon 5 for a local search is refused: 15 of 15 is spent" in answers[-1].reason.text
     again = small_app(
-        data=own_rows, privacy=fh.LocalPrivacy(1.0, total=3.0, ledger=tmp_path / "privacy.jsonl")
+        data=own_rows, privacy=fh.LocalPrivacy(5.0, total=15.0, ledger=tmp_path / "privacy.jsonl")
     )  # another process
     assert federation_of_one(again).query(search(), [0])[0].status == Status.FAILED
     [scores] = federation_of_one(again).evaluate([0], [0])
@@ -206,8 +227,8 @@ def test_no_score_leaves_without_noise(kept):
 def test_noise_that_the_server_could_subtract_is_refused_at_both_ends(release):
     federation = federation_of_one(small_app(data=own_rows))
     with pytest.raises(InputError, match="'simulated' is for simulation"):
-        federation.query(search(privacy=fh.LocalPrivacy(1.0, release=release)), [0])
-    asked = search(privacy=fh.LocalPrivacy(1.0, release=release)).to_dict()
+        federation.query(search(privacy=fh.LocalPrivacy(5.0, release=release)), [0])
+    asked = search(privacy=fh.LocalPrivacy(5.0, release=release)).to_dict()
     [answer] = federation.query(_Raw(asked), [0])
     assert "can subtract the noise" in answer.reason.text
 

@@ -81,7 +81,7 @@ def test_who_is_late_says_so():
 def test_sizes_are_kept_and_noise_is_paid_for(tmp_path):
     pytest.importorskip("opendp")
     ledger = tmp_path / "ledger.jsonl"
-    privacy = fh.LocalPrivacy(epsilon=1.0, total=2.0, ledger=ledger)
+    privacy = fh.LocalPrivacy(epsilon=6.0, total=12.0, ledger=ledger)
     private = app(search=search, tell_sizes=False, privacy=privacy)
     [first], [second] = asked(private, [0]), asked(private, [0])
     assert first.content["size"] == 1

@@ -178,7 +178,7 @@ def test_a_search_goes_on_where_it_was_stopped(tmp_path, after):
 
 def test_losses_are_not_kept_in_clear_beside_private_ones(tmp_path):
     path = tmp_path / "tried.jsonl"
-    query = LocalSearch(SPACE, configs=4, privacy=fh.LocalPrivacy(1.0), journal=path)
+    query = LocalSearch(SPACE, configs=4, privacy=fh.LocalPrivacy(4.0), journal=path)
     side_by_side(query, {0: PartySearch(query, 0, 10)}, Stopped(-1))
     assert not path.exists()
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
+from fedhpo.methods.local_training import check_local_rounds
 from fedhpo.policies import Fixed
 from fedhpo.protocol.bounds import MOST
-from fedhpo.protocol.federation import QUERY, Answer, Status
+from fedhpo.protocol.federation import QUERY, Answer, Federation, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
 from fedhpo.protocol.sampler import Observation
@@ -69,6 +70,10 @@ class FTS(Method):
         if search.evaluator.privacy is not None:
             raise InputError("privacy: fts is not private: clients tell what they learned from their rows")
         return FixedLength(self.trials, 1).rounds(search, Thompson((), self.features, self.decay, 0))
+
+    def check_federation(self, federation: Federation) -> None:
+        """Learners are trained whole."""
+        check_local_rounds(self.local_rounds, federation)
 
     def run(self, search: Search) -> Trial:
         """Ask the clients for their weights, then try one config after the other."""

@@ -18,6 +18,7 @@ from fedhpo.federations.remote.clients import Hello
 from fedhpo.federations.remote.messages import Scored, Task, Trained
 from fedhpo.parties.context import Context
 from fedhpo.parties.party import Party, QueryFunction
+from fedhpo.parties.queries import local_search_of
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.privacy.spending import SpendingLedger
 from fedhpo.queries.local_search import LocalSearch
@@ -77,5 +78,7 @@ class PrivateParty:
         wanted = (asked.get("privacy") or {}).get("epsilon", math.inf)
         known = isinstance(wanted, int | float) and 0 < wanted < self._privacy.epsilon
         own = replace(self._privacy, epsilon=float(wanted)) if known else self._privacy
+        mine = {**asked, "privacy": own.to_dict(asked["configs"])}
+        local_search_of(mine)  # refused before it is paid for: its noise may exceed the range of a loss
         self._ledger.charge(own.epsilon, "a local search")
-        return self._search({**asked, "privacy": own.to_dict(asked["configs"])}, model, task, context)
+        return self._search(mine, model, task, context)

@@ -26,7 +26,7 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
     """FLoRA's query.
 
     >>> from fedhpo.space import Float
-    >>> privacy = LocalPrivacy(2.0, release="exact")
+    >>> privacy = LocalPrivacy(5.0, release="exact")
     >>> asked = LocalSearch(Space(client={"lr": Float(0, 1)}), configs=5, privacy=privacy)
     >>> local_search_of(asked.to_dict()) == asked
     True

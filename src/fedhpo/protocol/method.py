@@ -10,6 +10,7 @@ from fedhpo.core.fingerprint import code_of
 from fedhpo.core.settings import check_settings
 
 if TYPE_CHECKING:
+    from fedhpo.protocol.federation import Federation
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
     from fedhpo.space import Space
@@ -42,6 +43,9 @@ class Method(ABC):
     def needs(self) -> frozenset[str]:
         """What the federation must be able to do; see `fedhpo.protocol.federation`."""
         return frozenset()
+
+    def check_federation(self, federation: Federation) -> None:  # noqa: B027  most settings fit everywhere
+        """Refuse settings that have no effect there, before anything is trained, with what to do."""
 
     @abstractmethod
     def rounds(self, search: Search) -> int:

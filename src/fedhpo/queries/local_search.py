@@ -21,10 +21,11 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.journal import Journal
 from fedhpo.core.settings import check_settings, shown, whole_number
 from fedhpo.core.streams import stream
-from fedhpo.privacy.local import LocalPrivacy
+from fedhpo.privacy.local import LocalPrivacy, bounded
 from fedhpo.protocol.federation import Answer, Cost, Status
 from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
+from fedhpo.queries.public_list import public_list
 from fedhpo.samplers import TPE, Asker
 from fedhpo.space import Space
 from fedhpo.space.config import Config
@@ -50,6 +51,9 @@ class LocalSearch:
         Of these send half as the best, and half spread over the quantiles of the other losses.
     sampler
         How it searches; TPE by default.
+    listed
+        Try a fixed list of configs instead, the same at every party: see `public_list`. With `privacy` the
+        party then sends `best` of them (1 by default), by a private choice, with noisy losses.
     folds
         Folds inside a party. By default 10 for learners; a torch model is scored on the party's own
         validation rows instead.
@@ -62,7 +66,7 @@ class LocalSearch:
     deadline
         Seconds after which a party that has not finished is left out.
     privacy
-        Noise on each loss; see `LocalPrivacy`.
+        A private choice from a list, or noise on each loss that a sampler sees; see `LocalPrivacy`.
     features
         If given, a party sends weights of so many random features, sampled from the posterior of its search,
         in place of what it tried; see `fedhpo.surrogates.features`.
@@ -85,6 +89,7 @@ class LocalSearch:
     journal: Path | None = None
     features: int | None = None
     spread: bool = False
+    listed: bool = False
 
     name: ClassVar[str] = "local_search"
 
@@ -108,6 +113,17 @@ class LocalSearch:
             raise InputError(f"deadline must be a positive number of seconds, not {self.deadline!r}")
         if not self.space.names:
             raise InputError("space has nothing that a local search sees: no client or model hyperparameter")
+        if self.listed and self.features is not None:
+            raise InputError("features need a search that goes by losses: leave listed out")
+        if self.privacy is not None:
+            if self.listed and self.best is None:
+                object.__setattr__(self, "best", 1)
+            self.privacy.check(self.configs, self.chosen)
+
+    @property
+    def chosen(self) -> int | None:
+        """How many a party chooses privately from a list; None where a sampler sees noisy losses, or all."""
+        return self.best if self.listed and self.privacy is not None else None
 
     def to_dict(self) -> dict[str, Any]:
         """What is sent to the parties."""
@@ -120,11 +136,12 @@ class LocalSearch:
             "scoring": self.scoring,
             "rounds": self.rounds,
             "deadline": self.deadline,
-            "privacy": None if self.privacy is None else self.privacy.to_dict(self.configs),
+            "privacy": None if self.privacy is None else self.privacy.to_dict(self.configs, self.chosen),
             "try_default": self.try_default,
             "seed": self.seed,
             **({} if self.features is None else {"features": self.features}),
             **({"spread": True} if self.spread else {}),
+            **({"listed": True} if self.listed else {}),
         }
 
 
@@ -153,12 +170,16 @@ class PartySearch:
 
     def __init__(self, query: LocalSearch, party: int, size: int) -> None:
         self.party, self.size, self._query = party, size, query
+        listed: tuple[Config, ...] = ()
+        if query.listed:
+            listed = public_list(query.space, query.configs, query.seed, query.try_default)
+        own = (query.space.default(),) if query.try_default else ()
         self._asker = Asker(
             query.space,
             query.sampler,
             seed=query.seed,
-            enqueue=[query.space.default()] if query.try_default else (),
-            limit=query.configs,
+            enqueue=listed or own,
+            limit=len(listed) or query.configs,
             purpose=("local search", party),
         )
         self._reason = ""
@@ -177,10 +198,12 @@ class PartySearch:
         """The loss of the config asked for last; None, and the reason, where it could not be trained."""
         query, number = self._query, self.tried
         self._reason = self._reason or reason
-        if query.privacy is not None:
+        if query.chosen is not None:
+            loss = bounded(loss)  # stays here: the list goes on whatever it is
+        elif query.privacy is not None:
             # Whether a config could be trained is a fact about the rows too: it counts as the worst loss.
             rng = stream(query.seed, "local noise", self.party, number)
-            loss = query.privacy.noisy(1.0 if loss is None else loss, query.configs, rng)
+            loss = query.privacy.noisy(bounded(loss), query.configs, rng)
         value = math.inf if loss is None or math.isnan(loss) else loss
         self._asker.tell(number, value)
 
@@ -198,8 +221,12 @@ class PartySearch:
         if self._query.features is not None:
             content = {"weights": self._weights(configs, losses), "size": self.size}
             return Answer(self.party, Status.OK, content, cost=self._cost(content))
+        if self._query.privacy is not None and self._query.chosen is not None:
+            rng = stream(self._query.seed, "local choice", self.party)
+            best = self._query.privacy.best(losses, self._query.chosen, rng)
+            configs, losses = zip(*((configs[place], loss) for place, loss in best), strict=True)
         pairs = PartyPairs(self.party, self.size, configs, losses)
-        if self._query.best is not None:
+        if self._query.best is not None and self._query.chosen is None:
             pairs = pairs.spread(self._query.best) if self._query.spread else pairs.best(self._query.best)
         content = pairs.to_dict()
         return Answer(self.party, Status.OK, content, cost=self._cost(content))

@@ -1,6 +1,6 @@
-"""Regressors from points of the unit cube to losses: random forests, or a Gaussian process.
+"""Regressors from points of the unit cube to losses: random forests, a Gaussian process, or cones.
 
-Both see the columns of `Cube.features`: one for each number or ordered list, one for each option of a
+All see the columns of `Cube.features`: one for each number or ordered list, one for each option of a
 choice. What is not active in a config sits in the middle of its range, and the choice that it hangs on has
 columns of its own to tell the two apart.
 """
@@ -90,7 +90,32 @@ class GaussianProcess(Regressor):
         return self._centre + self._unit * mean, self._unit * deviation
 
 
-REGRESSORS: dict[str, type[Regressor]] = {"forests": Forests, "forest": Forest, "gp": GaussianProcess}
+class Cones(Regressor):
+    """For a few pairs, each a good config: the loss grows by 1 for a step of 1 in the cube away from one.
+
+    Its value at a point is the least over the pairs of loss plus distance, its uncertainty that distance. The
+    mean over parties that sent one pair each is lowest at the geometric median of their configs, which one
+    party that is far off moves little.
+    """
+
+    def _fit(self, features: Floats, losses: Floats, weights: Floats, seed: int) -> None:
+        self._features, self._losses = features, losses
+
+    def spread(self, points: Floats) -> tuple[Floats, Floats]:
+        apart = self.cube.features(points)[0][:, None, :] - self._features
+        distances = np.sqrt(np.square(apart).sum(axis=2))
+        values = self._losses + distances
+        lowest = values.argmin(axis=1)[:, None]
+        found, near = (np.take_along_axis(each, lowest, axis=1)[:, 0] for each in (values, distances))
+        return found, near
+
+
+REGRESSORS: dict[str, type[Regressor]] = {
+    "forests": Forests,
+    "forest": Forest,
+    "gp": GaussianProcess,
+    "cones": Cones,
+}
 
 
 def regressor_class(name: str) -> type[Regressor]:

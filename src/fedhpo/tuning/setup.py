@@ -126,6 +126,8 @@ def prepare(
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
     federation.require(chosen.needs, chosen.name)
+    if isinstance(chosen, Method):
+        chosen.check_federation(federation)
     if evaluator.personalised:
         federation.require({QUERY}, "a personalised score")
     if evaluator.privacy is not None:

@@ -131,7 +131,7 @@ def test_distances_between_the_parties_rows_are_told_unless_they_are_private():
         apart = told()
         assert apart == federation.distances([0, 1, 2], seed=5)
         assert np.shape(apart["distances"]) == (3, 3)
-        assert told(privacy=fh.LocalPrivacy(epsilon=3.0, unit="party")) is None
+        assert told(privacy=fh.LocalPrivacy(epsilon=3.0, unit="party"), sampler="tpe") is None
     assert tune(flora(configs=2, diagnose=True)).facts["flora"]["diagnostics"]["wasserstein"] is None
 
 
@@ -220,20 +220,23 @@ def test_the_users_own_config_is_trained_where_it_is_the_best():
 
 
 def test_privacy_is_charged_and_stated(tmp_path):
-    private = flora(configs=8, privacy=fh.LocalPrivacy(epsilon=3.0, unit="party"))
+    private = fh.FLoRA(configs=8, privacy=fh.LocalPrivacy(epsilon=8.0, unit="party"))
     result = tune(private, run=tmp_path / "run")
     assert result.facts["flora"]["privacy"] | {"covers": ""} == {
-        "epsilon": 3.0,
+        "epsilon": 8.0,
         "unit": "party",
         "sensitivity": 1.0,
         "sensitivity_is": "the score's whole range",
         "noise": "laplace",
-        "scale": pytest.approx(8 / 3),
+        "scale": 0.5,
         "release": "simulated",
         "covers": "",
+        "chosen": 1,
+        "of": 8,
+        "epsilon_of": {"choice": 6.0, "losses": 2.0},
     }
     with open_read(tmp_path / "run") as run:
-        assert sum(event.epsilon for event in run.record.events()) == 3.0
+        assert sum(event.epsilon for event in run.record.events()) == 8.0
     clear = tune(flora(configs=8)).facts["flora"]
     assert clear["parties"][0]["best_loss"] != result.facts["flora"]["parties"][0]["best_loss"]
     with pytest.raises(InputError, match="privacy of its own"):

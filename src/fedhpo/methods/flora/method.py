@@ -19,9 +19,10 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import derive
 from fedhpo.methods.flora.guided import LOCAL, Guided, local_part
+from fedhpo.methods.local_training import check_local_rounds
 from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
-from fedhpo.protocol.federation import QUERY, Answer, Status
+from fedhpo.protocol.federation import QUERY, Answer, Federation, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
 from fedhpo.protocol.reasons import Reason, Why
@@ -42,6 +43,8 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "random": samplers.Random,
     "gp": samplers.GP,
 }
+#: Every party tries the same public list: with privacy, nothing that it tries follows from its losses.
+LIST = "list"
 #: The surface that the diagnostics recommend.
 AUTO = "auto"
 #: The page with pictures of the surface, in the run's directory, and whose pairs it shows.
@@ -56,16 +59,20 @@ class FLoRA(Method):
 
     `configs` are tried by each party (T), of which it sends all or `best` many (T'): the better half of these
     are its best, the others are spread over all its losses; with `spread = false` all are its best, as in
-    the paper. How it searches is up to
-    `sampler`, `folds`, `local_rounds` (as long as the federated training by default), `deadline`, `privacy`
-    and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
+    the paper. How it searches is up to `sampler` ("tpe" by default), `folds`, `local_rounds` (as long as the
+    federated training by default), `deadline`, `privacy` and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
     the metric of the objective, as all that follows does; of learners that is balanced accuracy, the
     paper's, unless the objective says otherwise.
 
-    `surface` is "aplm" (the mean of the parties' own models), "mplm" (their maximum, for parties that
-    differ much), "sgm" (one model of all pairs), "sgm+u" (with `alpha` times its uncertainty), or "auto";
-    `regressor` is "forests" (three forests averaged, so that a seed moves the choice less), "forest" (one,
-    the paper's) or "gp"; with `weighting = "size"` larger parties count more.
+    `surface` is "aplm" (the parties' own models, put together by the objective's `over`: by default their
+    mean), "mplm" (their maximum, for parties that differ much), "sgm" (one model of all pairs), "sgm+u" (with
+    `alpha` times its uncertainty), or "auto"; `regressor` is "forests" (three forests averaged, so that a
+    seed moves the choice less), "forest" (one, the paper's), "gp", or "cones" (for a few good pairs); with
+    `weighting = "size"` larger parties count more.
+
+    With `privacy` every party tries the same public list of configs (`sampler = "list"`) and sends `best` of
+    them (1 by default), by a private choice and with noisy losses; `regressor` is then "cones". With another
+    sampler, such as "tpe", every loss gets noise before the sampler sees it: that takes few configs.
 
     `refine` adds so many further trainings, which also tune the server's hyperparameters: local searches
     cannot see these, and train once with their defaults. `diagnose = false` leaves out what is said of
@@ -77,9 +84,9 @@ class FLoRA(Method):
     best: int | None = None
     surface: Literal["sgm", "sgm+u", "mplm", "aplm", "auto"] = "aplm"
     alpha: float = 1.0
-    regressor: Literal["forests", "forest", "gp"] = "forests"
+    regressor: Literal["forests", "forest", "gp", "cones"] | None = None
     weighting: Literal["uniform", "size"] = "uniform"
-    sampler: Literal["tpe", "random", "gp"] = "tpe"
+    sampler: Literal["tpe", "random", "gp", "list"] | None = None
     folds: int | None = None
     local_rounds: int | None = None
     deadline: float | None = None
@@ -95,6 +102,11 @@ class FLoRA(Method):
 
     def __post_init__(self) -> None:
         check_settings(self)
+        private = self.privacy is not None
+        if self.sampler is None:
+            object.__setattr__(self, "sampler", LIST if private else "tpe")
+        if self.regressor is None:
+            object.__setattr__(self, "regressor", "cones" if self._chosen is not None else "forests")
         from fedhpo.methods.flora.surfaces import SURFACES, WEIGHTINGS
         from fedhpo.surrogates.regressors import REGRESSORS
 
@@ -102,7 +114,7 @@ class FLoRA(Method):
             ("surface", (*SURFACES, AUTO)),
             ("regressor", tuple(REGRESSORS)),
             ("weighting", WEIGHTINGS),
-            ("sampler", tuple(SAMPLERS)),
+            ("sampler", (*SAMPLERS, LIST)),
         ):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
@@ -112,6 +124,18 @@ class FLoRA(Method):
             raise InputError(
                 f"alpha must be above 0, not {self.alpha!r}; surface = 'sgm' is without uncertainty"
             )
+        if self.alpha != 1 and self.surface not in ("sgm+u", AUTO):
+            raise InputError(
+                f"alpha = {self.alpha:g} has no effect with surface = {self.surface!r}: only 'sgm+u' (and "
+                "'auto', which may take it) counts uncertainty; leave alpha out, or use surface = 'sgm+u'"
+            )
+        if not self.spread and self.best is None:
+            raise InputError("spread = false has no effect without best: all pairs are sent; leave it out")
+        if self._chosen is not None and self.surface == AUTO:
+            raise InputError(
+                f"surface = 'auto' compares surfaces by the parties' pairs, and with privacy each party "
+                f"sends only {self._chosen}: name a surface, such as 'aplm'"
+            )
         for name, least in (("minimum", 1), ("refine", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, not {getattr(self, name)}")
@@ -119,11 +143,16 @@ class FLoRA(Method):
         self._query(_ANY, 1, 0, "accuracy")  # refuses the other settings
         super().__post_init__()
 
+    @property
+    def _chosen(self) -> int | None:
+        """How many pairs a party sends by a private choice from the list; None without one."""
+        return (self.best or 1) if self.privacy is not None and self.sampler == LIST else None
+
     def _check_pairs(self, parties: int) -> None:
         """Refuse, before anybody searches, more pairs than a Gaussian process of the surface takes."""
         from fedhpo.surrogates.regressors import MOST_OF_A_PROCESS
 
-        sent = self.configs if self.best is None else self.best
+        sent = self._chosen or self.best or self.configs
         pairs = sent * parties if self.surface.startswith("sgm") else sent
         if self.regressor == "gp" and pairs > MOST_OF_A_PROCESS:
             raise InputError(
@@ -151,8 +180,15 @@ class FLoRA(Method):
             )
         if search.evaluator.privacy is not None:
             raise InputError("privacy: flora has a privacy of its own, of the pairs that parties send")
+        from fedhpo.methods.flora.surfaces.over import check_over
+
+        check_over(self.surface, self.weighting, search.objective)
         _local(search.space)
         return planned
+
+    def check_federation(self, federation: Federation) -> None:
+        """Learners are trained whole."""
+        check_local_rounds(self.local_rounds, federation)
 
     def run(self, search: Search) -> Trial:
         """Algorithm 1."""
@@ -203,7 +239,7 @@ class FLoRA(Method):
             "loss": loss_in_words(metric, about.get("scoring")),
         }
         if self.privacy is not None:
-            told = self.privacy.to_dict(self.configs)
+            told = self.privacy.to_dict(self.configs, self._chosen)
             facts["privacy"] = session.decide(
                 "local privacy", told, lambda: told, epsilon=self.privacy.epsilon
             )
@@ -227,8 +263,9 @@ class FLoRA(Method):
             space,
             configs=self.configs,
             best=self.best,
-            spread=self.spread and self.best is not None,
-            sampler=SAMPLERS[self.sampler](),
+            spread=self.spread and self.best is not None and self._chosen is None,
+            sampler=SAMPLERS.get(str(self.sampler), samplers.Random)(),
+            listed=self.sampler == LIST,
             folds=self.folds,
             scoring=scoring,
             rounds=rounds if self.local_rounds is None else self.local_rounds,
@@ -243,11 +280,13 @@ class FLoRA(Method):
         """Line 6: the unified loss surface."""
         from fedhpo.methods.flora.surfaces import diagnose, fit_surface
 
-        name = self.surface
+        name: str = self.surface
+        if name == AUTO and search.objective.over != "mean":
+            name = "aplm"  # the only one that follows it
         if name == AUTO:
             name = diagnose(space, parties, seed=search.seed, **self._regression)["recommended"]
         weighting = "uniform" if name == "mplm" else self.weighting
-        settings = {**self._regression, "weighting": weighting}
+        settings = {**self._regression, "weighting": weighting, "objective": search.objective}
         return fit_surface(name, space, parties, seed=derive(search.seed, "surface"), **settings)
 
     @property
@@ -261,6 +300,7 @@ class FLoRA(Method):
         from fedhpo.methods.flora.surfaces import minimise
 
         config, loss = minimise(surface, space, derive(search.seed, "minimise"))
+        diagnosed = self.diagnose and self._chosen is None  # a few noisy pairs tell nothing of parties
         if self.diagnose and search.session.kept:
             from fedhpo.methods.flora.surfaces.plots import write_plots
 
@@ -274,17 +314,18 @@ class FLoRA(Method):
             "config": config.to_dict(),
             "predicted_loss": loss,
             "predicted_default_loss": float(surface.predict([own])[0]),
-            "diagnostics": self._diagnosed(space, parties, config, own, search) if self.diagnose else None,
+            "diagnostics": self._diagnosed(space, parties, surface, config, search) if diagnosed else None,
         }
 
     def _diagnosed(
-        self, space: Space, parties: Sequence[PartyPairs], config: Config, own: Config, search: Search
+        self, space: Space, parties: Sequence[PartyPairs], surface: Surface, config: Config, search: Search
     ) -> dict[str, Any] | None:
         """What can be said of parties and surfaces; that it cannot be said ends no run."""
         from fedhpo.methods.flora.surfaces import diagnose
 
+        own, over = local_part(search.space.default()), search.objective.over
         try:
-            return diagnose(
+            found = diagnose(
                 space,
                 parties,
                 seed=search.seed,
@@ -296,6 +337,9 @@ class FLoRA(Method):
         except InputError as error:
             warnings.warn(f"flora's diagnostics are left out: {error}", stacklevel=2)
             return None
+        if over == "mean":
+            return found
+        return found | {"recommended": surface.name, "why": f"the objective is over = {over!r}"}
 
     def _distances(self, parties: Sequence[PartyPairs], search: Search) -> dict[str, Any] | None:
         """Between the parties' rows, where they are at hand and not private."""

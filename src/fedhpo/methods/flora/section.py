@@ -49,6 +49,7 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if private:
         rows += [
             ("epsilon", f"{number(private['epsilon'])} a {private['unit']}"),
+            ("chosen privately", f"{private['chosen']} of {private['of']}" if "of" in private else None),
             ("noise on each loss", f"{private['noise']}, scale {number(private['scale'])}"),
             ("sensitivity", f"{number(private['sensitivity'])} ({private['sensitivity_is']})"),
         ]
@@ -74,7 +75,10 @@ def _note(found: Mapping[str, Any]) -> str:
     known = found.get("diagnostics") or {}
     words = [f"{known['why']}." if known.get("why") else ""]
     if found.get("privacy"):
-        words.append(f"Epsilon covers {found['privacy']['covers']}.")
+        words += [
+            f"Epsilon covers {found['privacy']['covers']}.",
+            "A person whose rows lie at two parties pays at both.",
+        ]
     if known:
         words.append("surface.html in the run's directory draws the surface.")
     told = " ".join(word for word in words if word)
