@@ -60,7 +60,7 @@ class Case:
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
         """That of a search that has begun."""
-        clients = len(search.session.validation_clients)
+        clients = len(search.population)
         privacy = search.evaluator.privacy
         return cls(
             search.rounds,

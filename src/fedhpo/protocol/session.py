@@ -49,7 +49,7 @@ class _Computed:
 
 
 #: Decisions by these names are private releases, even where they cost 0: they are drawn once.
-RELEASES: Final = ("release", "choose", "sums")
+RELEASES: Final = ("release", "choose", "sums", "compare")
 
 #: The default of `decide(planned=...)`: a planned session calls the function too.
 COMPUTED: Final = _Computed()
