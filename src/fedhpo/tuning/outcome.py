@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,13 +133,10 @@ def _privacy(search: Search) -> dict[str, Any] | None:
 
 
 def _score(search: Search, trial: Trial) -> dict[str, Any] | None:
-    """The trial's latest score; noise may take a private one out of [0, 1], where it is shown at the edge."""
+    """The trial's latest score, as it is shown."""
     if trial.score is None:
         return None
-    shown = trial.score.to_dict()
-    if search.evaluator.privacy is not None and shown["value"] is not None:
-        shown["value"] = min(1.0, max(0.0, shown["value"]))
-    return shown
+    return replace(trial.score, value=search.evaluator.shown(trial.score.value)).to_dict()
 
 
 def _shown(search: Search, trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
