@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.pages.numbers import duration, megabytes, number, score
-from fedhpo.pages.phrasing import best_of_noisy, failures_in_words, metric_in_words, proxy_cost, rounds_of, test_score
+from fedhpo.pages.phrasing import (
+    best_of_noisy,
+    failures_in_words,
+    metric_in_words,
+    proxy_cost,
+    rounds_of,
+    test_score,
+)
 from fedhpo.tuning.verdict import verdict_of
 
 

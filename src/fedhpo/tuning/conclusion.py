@@ -20,6 +20,7 @@ from fedhpo.search.trial import Evaluation, Trial
 from fedhpo.space.config import Config
 from fedhpo.tuning.verdict import Verdict, verdict_of
 
+
 @dataclass(frozen=True)
 class Conclusion:
     """What is known when a run ends; of one that was stopped, only the best trial so far, if any.
