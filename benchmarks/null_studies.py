@@ -223,9 +223,7 @@ def main() -> int:
         earlier = f"  {then[name]['improved'] / studies:7.2%}" if then else ""
         print(f"{name:>38}  {count / studies:7.2%}  {shown}{earlier}{'  MISSED' if missed else ''}")
     minutes = (time.monotonic() - begun) / 60
-    print(
-        f"{options.studies} null studies a cell; the limit of false 'improved' is {LIMIT:.0%}; {minutes:.1f} min"
-    )
+    print(f"{options.studies} null studies a cell, at most {LIMIT:.0%} false 'improved'; {minutes:.1f} min")
     return int(failed)
 
 

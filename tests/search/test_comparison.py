@@ -56,7 +56,8 @@ def test_held_out_clients_are_asked_once_and_by_nobody_else(tmp_path, accounting
     plan = result.facts["privacy"]["comparison"]
     held_out = set(plan["clients"])
     assert len(held_out) == 12
-    assert plan["held_out"] and plan["released"]
+    assert plan["held_out"]
+    assert plan["released"]
     *search, (trials, last) = federation.asked
     assert set(last) == held_out
     assert trials == [result.facts["best"]["trial"], 0]

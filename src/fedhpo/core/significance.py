@@ -39,7 +39,7 @@ def p_value(mean: float, error: float, clients: float) -> float | None:
         found = 0.0 if mean > 0 else 1.0
     else:
         found = float(stdtr(clients - 1, -mean / error))
-    return max(found, 2.0**-clients)
+    return max(found, float(2.0**-clients))
 
 
 def private_p_value(mean: float, spread: float, scale: float, clients: int) -> float:

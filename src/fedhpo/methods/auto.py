@@ -160,9 +160,8 @@ def choose(case: Case) -> Choice:
             what = "Robust halving with one rung: all trials train to the end, then they race. "
             return Choice(Robust(rungs=1), "laplace", what + why)
         trials = max(1, case.total // case.rounds)
-        looks = (
-            f"one private score of each comes out, {trials} in all" if case.values else "one private choice"
-        )
+        scores = f"one private score of each comes out, {trials} in all"
+        looks = scores if case.values else "one private choice looks at them"
         what = f"Random search: all trials train to the end, and {looks}. "
         return Choice(RandomSearch(), "permute-and-flip", what + why)
     if private and case.mechanism == "permute-and-flip":
