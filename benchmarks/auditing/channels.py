@@ -57,7 +57,10 @@ def _channel(evaluator: Evaluator, parts: int, clients: int) -> Channel:
 
 def _search(evaluator: Evaluator, session: _Session, seed: int) -> Any:
     objective = Objective(weighting="uniform")
-    return SimpleNamespace(evaluator=evaluator, objective=objective, session=session, seed=seed)
+    clients = session.validation_clients
+    return SimpleNamespace(
+        evaluator=evaluator, objective=objective, session=session, population=clients, seed=seed
+    )
 
 
 def _trials(count: int) -> list[Trial]:

@@ -40,7 +40,14 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         # 0.22 is above twice 0.1, and with 16 scores at 10 of 100 clients some client is in two of them.
         (Case(81, 1296, 100, 10, 3.0, rotates=True), "random", "permute-and-flip", "noise of 0.22"),
         # 16 scores at all clients weigh 16, one choice out of 16 trials weighs two.
-        (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "looked at once"),
+        (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "one private choice"),
+        # Where values come out, each trial has one.
+        (
+            Case(81, 1296, 100, 100, 1.0, rotates=True, values=True),
+            "random",
+            "permute-and-flip",
+            "one private score of each comes out, 16 in all",
+        ),
     ],
 )
 def test_the_rule(case: Case, method: str, mechanism: str | None, said: str) -> None:

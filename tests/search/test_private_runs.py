@@ -90,7 +90,7 @@ class Replies(ToyFederation):
 
 
 def test_noise_is_scaled_to_the_replies_that_came():
-    result = tune(Privacy(1.0), Replies(8), "random")
+    result = tune(Privacy(1.0, held_out=0.0), Replies(8), "random")
     validation = result.facts["best"]["validation"]
     assert validation["clients"] == 8
     # 6 scores, 8 replies out of 10; scores near m = 0.5 spread by m (1 - m) at most.
@@ -265,8 +265,10 @@ def test_an_exact_release_says_so():
     assert first.best_score != second.best_score  # not from the seed
 
 
-def test_gain_comes_from_released_scores():
-    result = tune(Privacy(20.0), baseline=True)
+def test_without_a_comparison_the_gain_comes_from_released_scores_and_is_never_certain():
+    result = tune(Privacy(20.0, held_out=0.0), baseline=True)
+    assert result.improved is not True
+    assert result.gain["p_value"] is None
     assert result.facts["privacy"]["evaluations"] == 15  # both once more at the end
     best, own = result.facts["best"]["validation"], result.facts["baseline"]["validation"]
     assert result.gain["value"] == pytest.approx(best["value"] - own["value"])
@@ -365,7 +367,8 @@ def test_plan_of_the_papers_hyperband(mechanism, releases):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("method", [fh.RandomSearch(), fh.GridSearch(2), TPE(), GP(), BOHB()])
 def test_every_method_spends_what_was_planned(mechanism, method):
-    result = tune(Privacy(3.0, mechanism=mechanism), method=method, rounds=4, total=20)
+    privacy = Privacy(3.0, mechanism=mechanism, held_out=0.0)
+    result = tune(privacy, method=method, rounds=4, total=20)
     assert result.facts["privacy"]["epsilon_spent"] == pytest.approx(3.0)
     assert result.status == "finished"
 

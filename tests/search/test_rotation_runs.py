@@ -122,7 +122,8 @@ def test_the_plan_of_hyperband_at_one_of_a_hundred_clients():
 
 
 def test_baseline_and_more_evaluations_are_in_the_plan():
-    assert tune(Privacy(5.0), baseline=True).facts["privacy"]["evaluations"] == 15
+    alone = Privacy(5.0, held_out=0.0)
+    assert tune(alone, baseline=True).facts["privacy"]["evaluations"] == 15
     more = tune(Privacy(5.0, evaluations=40)).facts["privacy"]  # 40 x 3 / 20
     assert (more["clients"]["planned"], more["clients"]["most"]) == (6, 2)
     assert more["epsilon_spent"] == pytest.approx(5.0 * 2 / 6)
@@ -185,8 +186,7 @@ def fake(clients, size, paired, values):
     """As much of a search as an account looks at."""
     mechanism = "laplace" if values else "topk"
     evaluator = Evaluator(clients=size, paired=paired, privacy=Privacy(1.0, mechanism=mechanism))
-    session = SimpleNamespace(validation_clients=np.arange(clients))
-    return SimpleNamespace(session=session, evaluator=evaluator, seed=0)
+    return SimpleNamespace(population=np.arange(clients), evaluator=evaluator, seed=0)
 
 
 @settings(max_examples=150, deadline=None)
@@ -342,7 +342,7 @@ def test_rounds_and_evaluations_share_one_account(tmp_path):
     space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)}, server={"lr": 1.0})
     method = fh.FedEx(schedule="fixed", trials=2, arms=3, eps=1.0, clip=2.0, baseline="zero")
     options = {"rounds": 6, "total": 12, "cohort": 5}
-    evaluation = Evaluator(clients=3, privacy=Privacy(4.0))
+    evaluation = Evaluator(clients=3, privacy=Privacy(4.0, held_out=0.0))
     toy = ToyFederation()
     toy.sizes = np.full(20, 10)
     result = fh.tune(toy, space, method, evaluation=evaluation, run=tmp_path / "a", **options)
@@ -359,7 +359,7 @@ def test_rounds_and_evaluations_share_one_account(tmp_path):
         ToyFederation(),
         space,
         method,
-        evaluation=Evaluator(clients=3, privacy=Privacy(4.0, accounting="basic")),
+        evaluation=Evaluator(clients=3, privacy=Privacy(4.0, accounting="basic", held_out=0.0)),
         **options,
     )
     assert basic.facts["privacy"]["epsilon_each"] <= said["epsilon_each"]

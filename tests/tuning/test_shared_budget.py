@@ -17,7 +17,10 @@ BUDGET = {"rounds": 4, "total": 12, "cohort": 4}
 def tune(path, epsilon=1.0, total=None, *, federation=None, clients=None, method=None, **options):
     accounting = options.pop("accounting", "rotation")
     delta = 1e-3 if accounting == "pld" else 0.0
-    privacy = fh.Privacy(epsilon, budget=path, total=total, accounting=accounting, delta=delta)
+    held_out = options.pop("held_out", 0.0)
+    privacy = fh.Privacy(
+        epsilon, budget=path, total=total, accounting=accounting, delta=delta, held_out=held_out
+    )
     evaluation = fh.Evaluator(clients=clients, privacy=privacy)
     method = method or fh.RandomSearch(trials=3)
     return fh.tune(federation or ToyFederation(), SPACE, method, evaluation=evaluation, **(BUDGET | options))
@@ -47,7 +50,7 @@ def test_rotation_goes_on_where_it_stopped(tmp_path):
 
 def test_a_run_that_spent_less_gives_the_rest_back(tmp_path):
     path = str(tmp_path / "clients.privacy")
-    privacy = fh.Privacy(2.0, evaluations=6, budget=path, total=2.0)
+    privacy = fh.Privacy(2.0, evaluations=6, budget=path, total=2.0, held_out=0.0)
     evaluation = fh.Evaluator(privacy=privacy)
     fh.tune(ToyFederation(), SPACE, fh.RandomSearch(trials=3), evaluation=evaluation, **BUDGET)
     assert set(fh.PrivacyLedger(path).spent.values()) == {1.0}

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.pages.numbers import duration, megabytes, number, score
-from fedhpo.pages.phrasing import failures_in_words, metric_in_words, proxy_cost, rounds_of, test_score
+from fedhpo.pages.phrasing import (
+    best_of_noisy,
+    failures_in_words,
+    metric_in_words,
+    proxy_cost,
+    rounds_of,
+    test_score,
+)
 from fedhpo.tuning.verdict import verdict_of
 
 
@@ -46,7 +53,8 @@ def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[st
     if found is not None:
         error = f" ± {score(found['standard_error'])}" if found.get("standard_error") else ""
         where = f" at {found['clients']} clients" if found["clients"] else ""
-        rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}"))
+        flattered = ", the best of noisy scores" if best_of_noisy(result, shown) else ""
+        rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}{flattered}"))
     others = {
         name: value
         for name, value in (shown.get("metrics") or {}).items()

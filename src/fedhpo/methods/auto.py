@@ -60,7 +60,7 @@ class Case:
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
         """That of a search that has begun."""
-        clients = len(search.session.validation_clients)
+        clients = len(search.population)
         privacy = search.evaluator.privacy
         return cls(
             search.rounds,
@@ -159,7 +159,10 @@ def choose(case: Case) -> Choice:
         if case.takes_turns:
             what = "Robust halving with one rung: all trials train to the end, then they race. "
             return Choice(Robust(rungs=1), "laplace", what + why)
-        what = "Random search, whose trials all train to the end and are looked at once. "
+        trials = max(1, case.total // case.rounds)
+        scores = f"one private score of each comes out, {trials} in all"
+        looks = scores if case.values else "one private choice looks at them"
+        what = f"Random search: all trials train to the end, and {looks}. "
         return Choice(RandomSearch(), "permute-and-flip", what + why)
     if private and case.mechanism == "permute-and-flip":
         what = (

@@ -243,7 +243,7 @@ def _share(total: int, parts: int, number: int) -> int:
 
 def worth_taking(search: Search) -> int:
     """How many scores a search should take: 0 where more than one a rung would be of no use."""
-    evaluator, clients = search.evaluator, len(search.session.validation_clients)
+    evaluator, clients = search.evaluator, len(search.population)
     asked, privacy = evaluator.count(clients), evaluator.privacy
     paid = int(_SHARE * search.total * search.cohort / asked)
     if privacy is not None:

@@ -87,3 +87,9 @@ def config_in_words(config: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(
         f"{scope}.{key} {number(v)}" for scope, values in config.items() for key, v in values.items()
     )
+
+
+def best_of_noisy(result: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    """Whether a config's score was chosen as the best of several with private noise, which flatters it."""
+    private, best = (result.get("privacy") or {}).get("mechanism") == "laplace", result["best"]
+    return private and shown["trial"] == best["trial"] and len(result["trials"]) > 1

@@ -58,6 +58,13 @@ class Privacy:
     `budget` names a file that all runs over the same clients draw on, and `total` the epsilon that one client
     may spend in all of them; see `fedhpo.PrivacyLedger`. A run that would exceed it does not begin.
 
+    `held_out` is the share of validation clients, by a public draw, that the search never asks. At the end
+    they spend their epsilon on one release: the sum of their differences between the winner and the user's
+    own config, clipped to ±`clip`, and its second moment; see `fedhpo.search.comparison`. Where that would be
+    fewer than 10 clients, all take part in both, and this share of epsilon is kept for the comparison. With 0
+    nothing is compared. Differences between scores in [0, 1] are never clipped by a `clip` of 1; a smaller
+    one means less noise, and a gain that counts no client for more than that.
+
     Where fewer than `minimum` clients (a number, or a share of those asked) reply, nothing is released;
     it is paid for all the same. Test scores are not private and stay out of the result, unless
     `report_test` asks for them; they are then marked.
@@ -76,6 +83,8 @@ class Privacy:
     report_test: bool = False
     budget: str | None = None
     total: float | None = None
+    held_out: float = 0.2
+    clip: float = 1.0
 
     def __post_init__(self) -> None:
         given: Any = self.budget
@@ -107,6 +116,12 @@ class Privacy:
             raise InputError("total needs budget: the file that knows what was spent in all runs")
         if self.total is not None and not self.total > 0:
             raise InputError(f"total must be a positive number, not {self.total!r}")
+        if not 0 <= self.held_out <= 0.5:
+            raise InputError(f"held_out must be a share of clients from 0 to 0.5, not {self.held_out!r}")
+        if not 0 < self.clip <= 1:
+            raise InputError(f"clip must be a number in (0, 1], not {self.clip!r}")
+        if self.clip != 1 and not self.held_out:
+            raise InputError(f"clip = {self.clip!r} needs held_out: without it nothing is compared")
 
     @property
     def rotates(self) -> bool:
@@ -127,6 +142,9 @@ class Privacy:
         return self.minimum if isinstance(self.minimum, int) else max(1, math.ceil(self.minimum * asked))
 
     def to_dict(self) -> dict[str, Any]:
-        """Its settings, JSON-able; without the budget over runs, which changes no release."""
-        settings = asdict(self)
-        return {name: value for name, value in settings.items() if name not in ("budget", "total")}
+        """Its settings, JSON-able; without the budget over runs, which changes no release.
+
+        Where nobody is held out they read as in runs of versions that had no comparison.
+        """
+        left_out = {"budget", "total", *(() if self.held_out else ("held_out", "clip"))}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}

@@ -49,7 +49,7 @@ class _Computed:
 
 
 #: Decisions by these names are private releases, even where they cost 0: they are drawn once.
-RELEASES: Final = ("release", "choose", "sums")
+RELEASES: Final = ("release", "choose", "sums", "compare")
 
 #: What a private release costs each client that it asks, or everybody; None where that is not known.
 Each = Mapping[int, float] | float | None

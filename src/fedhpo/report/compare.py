@@ -15,7 +15,7 @@ from fedhpo.report.sections.curves import by_budget, score_axis
 from fedhpo.report.view import RunView
 from fedhpo.tuning.verdict import verdict_of
 
-_GAINS = "A dot is the gain over your own config, its bar two standard errors: across the line, not certain."
+_GAINS = "A dot is the gain over your own config, its bar two standard errors; the table has verdicts."
 _NOTE = (
     "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. "
     "Where its score is worse than that of the one before, a cross says why.</p>"

@@ -26,7 +26,8 @@ def history(record: Record) -> list[dict[str, Any]]:
     failed and missing; means by size of the scores (None where there is none); and what the run had
     spent when the event was over: costs, epsilon and wall time. Where time is simulated, a round's row
     tells when it began and ended (`simulated_begin`, `simulated_end`, in seconds). Of a private evaluation
-    it is the score as it was released, noise and all, and how many replied: more was not told.
+    it is the score as it was released, noise and all but clamped to [0, 1], and how many replied: more was
+    not told. The record holds it unclamped.
     """
     rows = []
     cost, epsilon, seconds = Cost(), 0.0, 0.0
@@ -60,11 +61,11 @@ def _released(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> list[dict[
     """The noisy means of a private evaluation."""
     nothing = dict.fromkeys((*(status.name.lower() for status in Status), *_REPORTED, *_SCORED))
     rows = []
-    for (trial, number), value, replies in zip(
-        asked["trials"], answer["values"], answer["replies"], strict=True
-    ):
+    released = zip(asked["trials"], answer["values"], answer["replies"], strict=True)
+    for (trial, number), noisy, replies in released:
         row = {"kind": "evaluate", "trial": trial, "round": number, "applied": None, "split": "validation"}
-        rest = value if value is None else 1 - value
+        value = None if noisy is None else min(1.0, max(0.0, noisy))
+        rest = None if value is None else 1 - value
         if answer["metric"] == "balanced_accuracy":  # of learners, whose loss is 1 minus it
             told = {"loss": rest}
         else:

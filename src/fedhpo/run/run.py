@@ -18,7 +18,7 @@ from typing import Any
 
 from fedhpo.core.canonical import canonical, first_difference
 from fedhpo.core.digests import digest
-from fedhpo.core.errors import Concerns, InputError
+from fedhpo.core.errors import Concerns, FedhpoError, InputError
 from fedhpo.core.fingerprint import differences
 from fedhpo.core.run_errors import (
     DamageError,
@@ -433,6 +433,17 @@ def has_begun(path: str | Path) -> bool:
         return record.last > 0
     finally:
         record.close()
+
+
+def begun_study(path: str | Path | None) -> dict[str, Any] | None:
+    """The study that a run was begun with; None where there is no run, or its record cannot be read."""
+    if path is None:
+        return None
+    try:
+        with open_read(path) as run:
+            return run.study
+    except FedhpoError:  # whoever opens it to write says why
+        return None
 
 
 def list_runs(directory: str | Path) -> list[dict[str, Any]]:

@@ -148,7 +148,7 @@ class RotationAccount:
     def _begin(self, search: Search) -> Ints:
         """Give every place of the order its client, once it is known who there is."""
         if not self._size:
-            clients = search.session.validation_clients
+            clients = search.population
             self._size = search.evaluator.count(len(clients))
             if self.order is None:
                 self.order = rotation_order(clients, search.seed)

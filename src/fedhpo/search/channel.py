@@ -56,7 +56,7 @@ class OpenChannel:
     ) -> list[tuple[Score, Scores | None]]:
         """The objective over the clients that were drawn."""
         session = search.session
-        population, evaluator = session.validation_clients, search.evaluator
+        population, evaluator = search.population, search.evaluator
         there = population
         if session.timed:
             wanted = evaluator.count(len(population))

@@ -103,6 +103,15 @@ class Evaluator:
             return self.paired
         return not (values and self.clients is not None and self.privacy is not None and self.privacy.rotates)
 
+    def shown(self, value: float) -> float:
+        """A score as it is shown: noise may take a private one out of [0, 1]. Nothing is chosen by it.
+
+        >>> Evaluator(privacy=Privacy(1.0)).shown(1.7), Evaluator().shown(1.7)
+        (1.0, 1.7)
+        """
+        private = self.privacy is not None and math.isfinite(value)
+        return min(1.0, max(0.0, value)) if private else value
+
     def count(self, population: int) -> int:
         """How many of `population` clients are asked.
 

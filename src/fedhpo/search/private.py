@@ -105,7 +105,7 @@ class PrivateChannel:
         session, numbers = search.session, [trial.number for trial in trials]
         found: Sequence[Scores | None]
         if asked.cohorts is None:
-            clients = session.validation_clients
+            clients = search.population
             found = search.evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
         else:
             found = asked.evaluated(session.evaluate_beside, numbers)
@@ -148,7 +148,7 @@ class ValueChannel(PrivateChannel):
     ) -> list[tuple[Score, Scores | None]]:
         """A noisy score of each trial; all of them are paid at once, or refused."""
         answer = self.release(search, trials, number)
-        population = len(search.session.validation_clients)
+        population = len(search.population)
         released = zip(answer["values"], answer["scales"], answer["replies"], strict=True)
         return [
             (self._score(search.objective, found, trial.round, population), None)
@@ -214,7 +214,7 @@ class ChoiceChannel(PrivateChannel):
         self, search: Search, trials: Sequence[Trial], number: int
     ) -> list[tuple[Score, Scores | None]]:
         """Nothing is known yet: as good as any."""
-        asked = search.evaluator.count(len(search.session.validation_clients))
+        asked = search.evaluator.count(len(search.population))
         return [(Score(math.nan, math.nan, asked, trial.round, KEPT), None) for trial in trials]
 
     def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:

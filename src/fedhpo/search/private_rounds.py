@@ -80,7 +80,7 @@ class RoundReleases:
         if not looks:
             return []
         places = {int(report.cohort[member]): member for member in heard(report)}
-        able = [places[client] for client in channel.account.able(search, places, looks)]
+        able = [places[client] for client in channel.account.able(search, search.may_hear(places), looks)]
         return able if len(able) >= channel.privacy.least(len(report.cohort)) else []
 
     def to_dict(self, account: Account) -> dict[str, Any]:

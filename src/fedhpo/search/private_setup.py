@@ -14,11 +14,12 @@ from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.metrics import BASE, Metric
 from fedhpo.protocol.objective import BALANCED, Objective
 from fedhpo.search.account import Account, BasicAccount, RotationAccount, RotationPlan
+from fedhpo.search.comparison import comparison_of
 from fedhpo.search.private import channel_of
 
 if TYPE_CHECKING:
     from fedhpo.search.channel import Channel
-    from fedhpo.search.release_plan import Planned
+    from fedhpo.search.release_plan import Plan, Planned
     from fedhpo.search.search import Search
 
 #: What epsilon is about, for result.json and the report.
@@ -85,20 +86,17 @@ def plan_private(search: Search, method: Planned, federation: Federation, baseli
     """Split the search's epsilon over the releases that the method will ask for.
 
     A release asks its cohort only: with rotation what counts is how often one client is asked. With basic
-    accounting that holds inside rounds alone.
+    accounting that holds inside rounds alone. Where the user's own config will be there at the end, clients
+    or a part of epsilon are kept to compare the winner with it; see `fedhpo.search.comparison`.
     """
-    from fedhpo.search.release_plan import Plan, planned_releases
-
     privacy = search.evaluator.privacy
     assert privacy is not None
     given = privacy.evaluations
-    try:
-        clients, trains = federation.validation_clients, federation.train_clients
-        plan = planned_releases(method, search, clients, trains, federation.capabilities, baseline=baseline)
-    except InputError:
-        if given is None:
-            raise
-        plan = Plan(0, 0, rotation=_unplanned(search, given, len(federation.validation_clients)))
+    plan = None if baseline else _planned(search, method, federation, baseline=False)
+    if plan is None or plan.keeps_own:
+        _keep_comparison(search, federation)
+    if plan is None or search.comparison is not None:
+        plan = _planned(search, method, federation, baseline=baseline)
     planned = plan.releases + plan.looks
     if given is not None and given < planned:
         raise InputError(
@@ -113,6 +111,33 @@ def plan_private(search: Search, method: Planned, federation: Federation, baseli
         account = BasicAccount(given or max(planned, 1), looks)
     channel = channel_of(search.evaluator, given or max(planned, 1), account=account)
     return PrivatePlan(channel, plan.trials or None)
+
+
+def _keep_comparison(search: Search, federation: Federation) -> None:
+    """Decide who compares at the end; where they search too, the search has the rest of epsilon."""
+    evaluator = search.evaluator
+    assert evaluator.privacy is not None
+    asked = evaluator.clients if isinstance(evaluator.clients, int) else 1
+    plan = comparison_of(evaluator.privacy, federation.validation_clients, search.seed, asked)
+    if plan is not None:
+        search.comparison = plan
+        search.evaluator = replace(evaluator, privacy=replace(plan.privacy, epsilon=plan.search_epsilon))
+
+
+def _planned(search: Search, method: Planned, federation: Federation, *, baseline: bool) -> Plan:
+    """The releases that the method will ask for: counted, or as many as were given."""
+    from fedhpo.search.release_plan import Plan, planned_releases
+
+    privacy, plan = search.evaluator.privacy, search.comparison
+    assert privacy is not None
+    clients, trains = federation.validation_clients, federation.train_clients
+    clients = clients if plan is None else plan.searched
+    try:
+        return planned_releases(method, search, clients, trains, federation.capabilities, baseline=baseline)
+    except InputError:
+        if privacy.evaluations is None:
+            raise
+        return Plan(0, 0, rotation=_unplanned(search, privacy.evaluations, len(clients)))
 
 
 def _unplanned(search: Search, releases: int, clients: int) -> RotationPlan:

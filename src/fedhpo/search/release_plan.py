@@ -19,7 +19,7 @@ from fedhpo.search.planned import PlannedSession
 from fedhpo.search.private import ChoiceChannel, PrivateChannel, ValueChannel
 from fedhpo.search.rounds import cohort_of
 from fedhpo.search.search import Search
-from fedhpo.search.trial import Trial
+from fedhpo.search.trial import ELIMINATED, Trial
 
 
 class Planned(Protocol):
@@ -37,13 +37,15 @@ class Planned(Protocol):
 class Plan:
     """Releases, the trials that are started for them, and how often one client is looked at in rounds.
 
-    `rotation` is what they come to by client, where they rotate.
+    `rotation` is what they come to by client, where they rotate; `keeps_own` says whether the user's own
+    config (trial 0) is there at the end beside others, whichever trials are good.
     """
 
     releases: int
     trials: int
     looks: int = 0
     rotation: RotationPlan | None = None
+    keeps_own: bool = True
 
 
 def planned_releases(
@@ -80,13 +82,14 @@ def planned_releases(
         raise InputError(
             f"evaluations must be given: {method.name} cannot be gone through without training ({error})"
         ) from error
-    if baseline and privacy.releases_values:  # both are scored once more
+    if baseline and privacy.releases_values and search.comparison is None:  # both are scored once more
         account.ask(planned, 2, values=True)
         channel.counted += 2
     looks = max(account.looked.values(), default=0)
     extra = max(0, (privacy.evaluations or 0) - channel.counted - looks)
     rotation = account.planned(planned, extra) if isinstance(account, RotationAccount) else None
-    return Plan(channel.counted, len(planned.trials), looks, rotation)
+    stay = all(trial.status != ELIMINATED and not trial.replacements for trial in planned.trials)
+    return Plan(channel.counted, len(planned.trials), looks, rotation, stay and len(planned.trials) > 1)
 
 
 class _Counted(PrivateChannel):
@@ -99,7 +102,7 @@ class _Counted(PrivateChannel):
         for trial in trials:
             if isinstance(trial.policy, SumsState):
                 looks = trial.policy.looks if trial.round == 0 else 1  # the first has a baseline of its own
-                self.account.hear(search, cohort_of(search, trial, 0)[0], looks)
+                self.account.hear(search, search.may_hear(cohort_of(search, trial, 0)[0]), looks)
 
 
 class _CountedValues(_Counted, ValueChannel):

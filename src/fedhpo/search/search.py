@@ -7,7 +7,7 @@ sees a client: what it may know of them comes through here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from fedhpo.protocol.policy import ClientPolicy
 from fedhpo.protocol.sampler import Observation, Sampler, limit_of
 from fedhpo.protocol.session import Session
 from fedhpo.search.channel import Channel
+from fedhpo.search.comparison import Comparison
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, TuningError
 from fedhpo.search.private import channel_of
@@ -109,6 +110,13 @@ class Search:
         self.exchange: Exchanging | None = None
         #: Whether all trials train at the same clients in the same round.
         self.shared_cohorts = False
+        #: Who compares the winner with the user's own config in a private run; None where nobody does.
+        self.comparison: Comparison | None = None
+        #: Whether they were asked.
+        self.compared = False
+        #: Whether clients that no score came from compare the two at the end; `asked` are the others.
+        self.compares_afresh = False
+        self.asked: set[int] = set()
         self._own_again: Trial | None = None
         self._rounds = Rounds()
         self._policies: dict[int, ClientPolicy] = {}
@@ -149,12 +157,24 @@ class Search:
             keep_baseline=self._keep_baseline,
             criteria=self.criteria,
         )
+        other.comparison = self.comparison
         other.begin(session, channel=channel)
         return other
 
     def exchange_by(self, exchange: Exchanging | None) -> None:
         """From here on trials that train together exchange in this way; None for not at all."""
         self.exchange = exchange
+
+    @property
+    def population(self) -> Ints:
+        """The clients whose scores the search may ask for: those that hold validation data and search."""
+        return self.session.validation_clients if self.comparison is None else self.comparison.searched
+
+    def may_hear(self, clients: Iterable[int]) -> list[int]:
+        """Those of the clients that are not held out of a private search."""
+        plan = self.comparison
+        held_out = set(plan.clients.tolist()) if plan is not None and plan.held_out else ()
+        return [client for client in clients if client not in held_out]
 
     @property
     def ledger(self) -> Ledger:
@@ -423,6 +443,7 @@ class Search:
         for trial, (score, scores) in zip(ready, observed, strict=True):
             trial.scores.append(score)
             if scores is not None:
+                self.asked.update(scores.clients.tolist())
                 trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 

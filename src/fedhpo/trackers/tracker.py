@@ -61,7 +61,9 @@ class Tracker(ABC):
 def values_of(event: Event, trial: Trial) -> dict[str, float]:
     """The objective and the means of all metrics at a trial's last evaluation."""
     search = event.search
-    found = {} if trial.score is None else {f"validation/{search.objective.metric}": trial.score.value}
+    found: dict[str, float] = {}
+    if trial.score is not None:
+        found[f"validation/{search.objective.metric}"] = search.evaluator.shown(trial.score.value)
     if search.evaluator.privacy is None and trial.evaluations:
         scores = trial.evaluations[-1].scores
         weighting: Literal["size", "uniform"] = "size" if search.objective.weighting == "size" else "uniform"

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from fedhpo.core.significance import p_value
 from fedhpo.protocol.federation import Cost, Scores
 from fedhpo.protocol.objective import Objective, paired_gain
 from fedhpo.protocol.policy import LearningState
 from fedhpo.protocol.session import Charged
+from fedhpo.search.comparison import Gain, effective, fresh_gain, released_gain, rivals_of
 from fedhpo.search.personal import personalised
+from fedhpo.search.private import PrivateChannel
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Evaluation, Trial
 from fedhpo.space.config import Config
 from fedhpo.tuning.verdict import Verdict, verdict_of
-
-#: Gain, standard error, clients and round.
-Gain = tuple[float, float, int, int]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Conclusion:
             {"path": path_of(trial), "violation": trial.score.violation if trial.score else 0.0}
             for trial in search.trials[:1]
         ]
-        return verdict_of({"best": named, "gain": named_gain(self.gain), "trials": first})
+        return verdict_of({"best": named, "gain": named_gain(search, self.gain), "trials": first})
 
     def used(self, search: Search) -> Trial | None:
         """The trial whose config and model are to be used: the user's own where tuning brought nothing."""
@@ -63,7 +63,7 @@ def conclude(search: Search, best: Trial, baseline: bool) -> Conclusion:
         before = search.ledger.cost.rounds
         trained = search.train_own(best.round)
         baseline_rounds = search.ledger.cost.rounds - before
-        if trained:
+        if trained and search.comparison is None:
             search.evaluate([best, own])
     gain = _gain(search, best, own)
     shown = [best] if own is best or own.round != best.round else [best, own]
@@ -115,20 +115,28 @@ def _means(scores: Scores, objective: Objective) -> dict[str, Any]:
 
 
 def _gain(search: Search, best: Trial, own: Trial) -> Gain | None:
-    """How much better the best trial is than the user's own, at the last round where both were scored.
+    """How much better the best trial is than the user's own: at fresh clients where there are any.
 
-    Client by client where the same ones scored both, else from the two scores, whose errors add up.
+    Otherwise at the last round where both were scored, client by client where the same ones scored both, else
+    from the two scores, whose errors add up.
     """
     if own is best:
-        return 0.0, 0.0, best.scores[-1].clients, best.round
+        return Gain(0.0, 0.0, best.scores[-1].clients, best.round)
     if search.evaluator.privacy is not None:
-        return _private_gain(best, own)
+        return _private_gain(search, best, own)
+    return fresh_gain(search, best, own) or _gain_of_the_search(search, best, own)
+
+
+def _gain_of_the_search(search: Search, best: Trial, own: Trial) -> Gain | None:
+    """The gain at the clients that chose the best trial, to be corrected for the number of its rivals."""
     for ours in reversed(best.evaluations):
         rivals = [other for other in reversed(own.evaluations) if other.round == ours.round]
         # Those of the same evaluation first: they saw the same.
         for other in sorted(rivals, key=lambda other: other.number != ours.number):
             if set(other.scores.clients.tolist()) == set(ours.scores.clients.tolist()):
-                return (*paired_gain(search.objective, ours.scores, other.scores), ours.round)
+                value, error, clients = paired_gain(search.objective, ours.scores, other.scores)
+                p = p_value(value, error, min(clients, effective(search.objective, ours.scores)))
+                return Gain(value, error, clients, ours.round, p, rivals=rivals_of(search))
         if rivals:
             return _apart(search, ours, rivals[0])
     return None
@@ -136,21 +144,28 @@ def _gain(search: Search, best: Trial, own: Trial) -> Gain | None:
 
 def _apart(search: Search, ours: Evaluation, other: Evaluation) -> Gain:
     """The gain where other clients scored the one than the other."""
-    population = len(search.session.validation_clients)
+    population = len(search.population)
     mine, theirs = (search.objective.observe(e.scores, e.round, population) for e in (ours, other))
     error = math.hypot(mine.standard_error, theirs.standard_error)
     gain = mine.value - theirs.value if search.objective.maximise else theirs.value - mine.value
-    return gain, error, min(mine.clients, theirs.clients), ours.round
+    least = min(effective(search.objective, one.scores) for one in (ours, other))
+    p, clients = p_value(gain, error, least), min(mine.clients, theirs.clients)
+    return Gain(gain, error, clients, ours.round, p, rivals=rivals_of(search))
 
 
-def _private_gain(best: Trial, own: Trial) -> Gain | None:
-    """The same from released scores alone, their errors taken as independent."""
+def _private_gain(search: Search, best: Trial, own: Trial) -> Gain | None:
+    """What the comparison releases; without one, from released scores, which chose the winner: no test."""
+    plan, channel, alive = search.comparison, search.channel, set(search.session.trials)
+    if plan is not None:
+        possible = {best.number, own.number} <= alive and own.round == best.round
+        return released_gain(search, cast(PrivateChannel, channel), best, own) if possible else None
     theirs = {score.round: score for score in own.scores if math.isfinite(score.value)}
     for ours in reversed(best.scores):
         other = theirs.get(ours.round)
         if other is not None and math.isfinite(ours.value):
             error = math.hypot(ours.standard_error, other.standard_error)
-            return other.rank_value - ours.rank_value, error, min(ours.clients, other.clients), ours.round
+            gain, clients = other.rank_value - ours.rank_value, min(ours.clients, other.clients)
+            return Gain(gain, error, clients, ours.round, rivals=rivals_of(search))
     return None
 
 
@@ -170,7 +185,6 @@ def path_of(trial: Trial) -> list[dict[str, Any]]:
     return [begun | {"config": trial.first.to_dict()}, *changes]
 
 
-def named_gain(gain: Gain | None) -> dict[str, Any] | None:
-    """A gain by names, JSON-able."""
-    names = ("value", "standard_error", "clients", "round")
-    return None if gain is None else dict(zip(names, gain, strict=True))
+def named_gain(search: Search, gain: Gain | None) -> dict[str, Any] | None:
+    """A gain by names, JSON-able; noise may not make it larger than a gain can be."""
+    return None if gain is None else gain.to_dict(bounded=search.evaluator.privacy is not None)

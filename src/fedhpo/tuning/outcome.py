@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedhpo.methods import Tuner
 from fedhpo.methods.sections import sections_of
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.policy import LearningState
+from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.private_setup import COPIES, COVERS
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Trial
@@ -40,11 +42,11 @@ def outcome_of(
         "objective": objective,
         **search.criteria.to_dict(search.objective),
         **({"pareto": pareto_set(search)} if search.criteria else {}),
-        "evaluation": search.evaluator.to_dict(),
+        "evaluation": evaluation_facts(search),
         "privacy": _privacy(search),
         "best": None if best is None else _shown(search, best, found.tests) | scores_of(search, best),
         "baseline": None if own is None else _shown(search, own, found.tests),
-        "gain": named_gain(found.gain),
+        "gain": named_gain(search, found.gain),
         "verdict": found.verdict(search).to_dict(),
         "trials": [_row(search, trial) for trial in search.trials],
         "tried": {scope: len(vectors) for scope, vectors in search.tried.items()},
@@ -81,7 +83,7 @@ def pareto_set(search: Search) -> list[int]:
 
 def _row(search: Search, trial: Trial) -> dict[str, Any]:
     """One trial of the table of trials."""
-    shown = trial.score.to_dict() if trial.score else {}
+    shown = _score(search, trial) or {}
     return {
         "trial": trial.number,
         "config": trial.config.to_dict(),
@@ -123,10 +125,20 @@ def _privacy(search: Search) -> dict[str, Any] | None:
     settings = search.channel.to_dict()
     if settings is None:
         return None
-    privacy = search.evaluator.privacy
+    privacy, plan = search.evaluator.privacy, search.comparison
+    if plan is not None:
+        compared = plan.to_dict() | {"released": search.compared}
+        settings |= {"epsilon": plan.privacy.epsilon, "comparison": compared}
     alone = search.session.kept and privacy is not None and privacy.budget is None
     said = {"copies": COPIES} if alone else {}
     return settings | {"epsilon_spent": search.ledger.epsilon, "covers": COVERS} | said
+
+
+def _score(search: Search, trial: Trial) -> dict[str, Any] | None:
+    """The trial's latest score, as it is shown."""
+    if trial.score is None:
+        return None
+    return replace(trial.score, value=search.evaluator.shown(trial.score.value)).to_dict()
 
 
 def _shown(search: Search, trial: Trial, tests: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
@@ -134,7 +146,7 @@ def _shown(search: Search, trial: Trial, tests: Mapping[int, dict[str, Any]]) ->
         "trial": trial.number,
         "config": deployed(trial).to_dict(),
         "rounds": trial.round,
-        "validation": trial.score.to_dict() if trial.score else None,
+        "validation": _score(search, trial),
         "test": tests.get(trial.number),
         **search.criteria.told(search.objective, trial.score),
     }

@@ -65,7 +65,8 @@ def state(search: Search) -> str:
     leader = search.leader()
     if leader is not None and leader.score is not None:
         metric = search.objective.metric
-        value = "kept private" if isnan(leader.score.value) else f"{leader.score.value:.4f}"
+        known = search.evaluator.shown(leader.score.value)
+        value = "kept private" if isnan(known) else f"{known:.4f}"
         text += f"; leading: trial {leader.number}, {metric} {value} at its round {leader.score.round}"
     return text
 

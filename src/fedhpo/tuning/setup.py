@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedhpo.core.errors import InputError
@@ -20,6 +20,7 @@ from fedhpo.protocol.method import Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.session import Session
+from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
 from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private, private_objective
@@ -53,7 +54,8 @@ class Prepared:
     @property
     def budget(self) -> Budget:
         """The rounds of the search and of the comparison at its end, and the epsilon."""
-        privacy = self.search.evaluator.privacy
+        privacy, plan = self.search.evaluator.privacy, self.search.comparison
+        privacy = privacy if plan is None else plan.privacy
         rounds = self.total + (self.search.rounds if self.baseline else 0)
         return Budget(rounds=rounds, epsilon=None if privacy is None else privacy.epsilon)
 
@@ -80,7 +82,8 @@ class Prepared:
             "seed": search.seed,
             "objective": search.objective.to_dict(),
             **search.criteria.to_dict(search.objective),
-            "evaluation": search.evaluator.to_dict(),
+            "evaluation": evaluation_facts(search),
+            **({"comparison": "fresh clients"} if search.compares_afresh else {}),
             "enqueue": [config.to_dict() for config in self.enqueued],
             "clients": [len(federation.train_clients), len(federation.validation_clients)],
             **({"metrics": [metric.name for metric in self.metrics]} if self.metrics else {}),
@@ -105,16 +108,18 @@ def prepare(
     baseline: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
     failures: Failures | None = None,
+    begun: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Check all of it, and plan: what cannot be done is refused here, before anything is trained or written.
 
-    The arguments are those of `fedhpo.tune`.
+    The arguments are those of `fedhpo.tune`. `begun` is the study of a run that goes on, as its record holds
+    it: one that was begun without a comparison at its end goes on without it.
     """
     chosen = method_of(method)
     if objective is None and objectives is None:
         objective = natural_objective(federation)
     objective, criteria = objectives_of(objective, objectives, constraints)
-    evaluator = checked_evaluator(evaluation)
+    evaluator = _as_begun(checked_evaluator(evaluation), begun)
     check_criteria(criteria, chosen, evaluator)
     wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
     federation.measure(wanted)
@@ -154,8 +159,19 @@ def prepare(
     )
     chosen.rounds(search)  # refuses a budget that is too small
     private = evaluator.privacy is not None
+    # Where clients are asked by queries, what they know is in the choice already.
+    some = evaluator.clients is not None and not private and QUERY not in chosen.needs
+    search.compares_afresh = some and (begun is None or "comparison" in begun)
     plan = plan_private(search, chosen, federation, baseline) if private else None
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
+
+
+def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluator:
+    """The evaluator as a run was begun with it, which an earlier version may have done without comparison."""
+    then = ((begun or {}).get("evaluation") or {}).get("privacy")
+    if evaluator.privacy is None or then is None or "held_out" in then:
+        return evaluator
+    return replace(evaluator, privacy=replace(evaluator.privacy, held_out=0.0, clip=1.0))
 
 
 def _further(criteria: Criteria, metrics: Sequence[Any]) -> list[str]:

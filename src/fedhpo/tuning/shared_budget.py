@@ -42,8 +42,11 @@ class SharedBudget:
         privacy = channel.privacy
         assert privacy.budget is not None
         self._path = privacy.budget
+        #: That of the search; what the comparison at the end takes comes on top, or from other clients.
         self._search, self._privacy, self._account = search, privacy, channel.account
-        self._validation = federation.validation_clients
+        compared = search.comparison
+        self._epsilon = privacy.epsilon if compared is None else compared.privacy.epsilon
+        self._searched = federation.validation_clients if compared is None else compared.searched
         self._names = stable_names(federation)
         self._run: str = ""
         self._order: tuple[str, ...] = ()
@@ -173,24 +176,25 @@ class SharedBudget:
         """What the run may spend of each client: those that have spent least are asked first."""
         privacy, names, account = self._privacy, self._names, self._account
         if names is None:
-            return Share(everyone=privacy.epsilon, delta=privacy.delta)
+            return Share(everyone=self._epsilon, delta=privacy.delta)
         plan = account.plan if isinstance(account, RotationAccount) else None
         if plan is None or plan.caps is None:  # any client may come to the most that one may
-            return Share(dict.fromkeys(names.values(), privacy.epsilon), delta=privacy.delta)
-        turns = rotation_order(self._validation, self._search.seed).tolist()
+            return Share(dict.fromkeys(names.values(), self._epsilon), delta=privacy.delta)
+        turns = rotation_order(self._searched, self._search.seed).tolist()
         turn = {client: place for place, client in enumerate(turns)}
         order = sorted(turn, key=lambda client: (spent.get(names[client], 0.0), turn[client]))
         shares = {
             names[client]: _part(privacy, cap, plan.parts)
             for client, cap in zip(order, plan.caps, strict=True)
         }
+        self._add_comparison(shares)
         return Share(shares, delta=privacy.delta, order=tuple(names[client] for client in order))
 
     def _spent(self) -> Share:
         """What the run did spend."""
         privacy, names, account = self._privacy, self._names, self._account
         spent = self._search.ledger.epsilon
-        total = privacy.epsilon if privacy.accounting == "pld" and spent else min(spent, privacy.epsilon)
+        total = self._epsilon if privacy.accounting == "pld" and spent else min(spent, self._epsilon)
         if names is None:
             return Share(everyone=total, delta=privacy.delta)
         if not isinstance(account, RotationAccount):
@@ -200,7 +204,17 @@ class SharedBudget:
             names[client]: _part(privacy, taken, account.parts)
             for client, taken in account.caps.taken.items()
         }
+        if self._search.compared:
+            self._add_comparison(shares)
         return Share(shares, delta=privacy.delta, order=self._order)
+
+    def _add_comparison(self, shares: dict[str, float]) -> None:
+        """What comparing the winner with the user's own config takes of each client that does."""
+        plan, names = self._search.comparison, self._names
+        if plan is None or names is None:
+            return
+        for client in plan.clients.tolist():
+            shares[names[client]] = shares.get(names[client], 0.0) + plan.epsilon
 
 
 def shared_budget(prepared: Prepared, federation: Federation) -> SharedBudget | None:

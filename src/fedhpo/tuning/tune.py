@@ -18,7 +18,7 @@ from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.policy import learned_by
 from fedhpo.run import Run
 from fedhpo.run.recorded import RecordedSession
-from fedhpo.run.run import has_begun
+from fedhpo.run.run import begun_study, has_begun
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, StopTuning
 from fedhpo.space import Space
@@ -155,6 +155,7 @@ def tune(
         baseline=baseline,
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
+        begun=begun_study(kept),
     )
     shared = shared_budget(prepared, federation)
     facts = {**prepared.facts(federation), "study": None if study is None else dict(study)}

@@ -24,9 +24,9 @@ EVALUATORS = [
     Evaluator(clients=3),
     Evaluator(clients=5, paired=False, average="recent"),
     Evaluator(clients=5, bias=1.5),
-    Evaluator(privacy=Privacy(epsilon=20.0)),
-    Evaluator(clients=3, privacy=Privacy(epsilon=20.0)),
-    Evaluator(clients=10, privacy=Privacy(epsilon=50.0, mechanism="topk")),
+    Evaluator(privacy=Privacy(epsilon=20.0, held_out=0.0)),
+    Evaluator(clients=3, privacy=Privacy(epsilon=20.0, held_out=0.0)),
+    Evaluator(clients=10, privacy=Privacy(epsilon=50.0, mechanism="topk", held_out=0.0)),
 ]
 
 

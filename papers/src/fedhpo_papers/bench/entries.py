@@ -75,7 +75,7 @@ class Entry:
         setting, privacy = task.setting, None
         if setting.epsilon is not None:
             mechanism = self.mechanism(task) if callable(self.mechanism) else self.mechanism
-            privacy = Privacy(setting.epsilon, mechanism=mechanism, accounting=self.accounting)
+            privacy = Privacy(setting.epsilon, mechanism=mechanism, accounting=self.accounting, held_out=0.0)
         return Evaluator(clients=setting.clients, paired=self.paired, bias=setting.bias, privacy=privacy)
 
 

@@ -59,7 +59,7 @@ def noisy(method: str, clients: int | float = SHARE) -> Evaluator:
     Its accounting too: every client is charged for every release.
     """
     mechanism: Literal["topk", "laplace"] = "topk" if method in EARLY_STOPPING else "laplace"
-    privacy = Privacy(EPSILON, mechanism=mechanism, accounting="basic")
+    privacy = Privacy(EPSILON, mechanism=mechanism, accounting="basic", held_out=0.0)
     return Evaluator(clients=clients, paired=False, privacy=privacy)
 
 

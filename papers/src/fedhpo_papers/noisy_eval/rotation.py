@@ -27,7 +27,7 @@ def rotation(
     points = []
     for name in bench.tables:
         for size, epsilon in product(bench.sizes(name), EPSILONS):
-            private = None if epsilon is None else Privacy(epsilon)
+            private = None if epsilon is None else Privacy(epsilon, held_out=0.0)
             found = bench.search(name, Evaluator(clients=size, paired=False, privacy=private), uniform=True)
             points.append(Point(name, shown(epsilon), size, found.errors))
     cells = list(product(bench.tables, METHODS, (PAPER, ROTATION)))
@@ -64,4 +64,4 @@ def _evaluator(bench: Bench, table: str, method: str, kind: str) -> Evaluator:
     clients = bench.one_percent(table)
     if kind == PAPER:
         return noisy(method, clients)
-    return Evaluator(clients=clients, paired=False, privacy=Privacy(EPSILON))
+    return Evaluator(clients=clients, paired=False, privacy=Privacy(EPSILON, held_out=0.0))

@@ -28,7 +28,7 @@ _CLIENTS = "validation clients asked"
 
 def asking(clients: int, bias: float = 0.0, epsilon: float | None = None) -> Evaluator:
     """The paper's evaluation: every config at clients of its own; and its accounting."""
-    privacy = None if epsilon is None else Privacy(epsilon, accounting="basic")
+    privacy = None if epsilon is None else Privacy(epsilon, accounting="basic", held_out=0.0)
     return Evaluator(clients=clients, paired=False, bias=bias, privacy=privacy)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedhpo.pages.html import Section, facts, text
 from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
-from fedhpo.pages.phrasing import metric_in_words, rounds_of, test_score
+from fedhpo.pages.phrasing import best_of_noisy, metric_in_words, rounds_of, test_score
 from fedhpo.report.view import RunView
 from fedhpo.tuning.verdict import verdict_of
 
@@ -92,11 +92,9 @@ def _validated(view: RunView) -> str:
     validation = view.result["best"]["validation"]
     error, clients = validation["standard_error"], validation["clients"]
     spread = f"± {score(error)} " if error else ""
-    return (
-        f"{spread}at {clients} clients, round {validation['round']}"
-        if clients
-        else f"round {validation['round']}"
-    )
+    where = f"{spread}at {clients} clients, " if clients else ""
+    flattered = "; the best of noisy scores" if best_of_noisy(view.result, view.result["best"]) else ""
+    return f"{where}round {validation['round']}{flattered}"
 
 
 def _gained(view: RunView) -> str:

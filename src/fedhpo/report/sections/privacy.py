@@ -19,6 +19,7 @@ def privacy(view: RunView) -> Section | None:
         ("noise", found["noise"]),
         ("accounting", found["accounting"]),
         *_by_client(view),
+        *_compared(view),
     ]
     if rounds := found.get("rounds"):
         heard = f"one client in at most {whole(rounds['most'])} of {whole(rounds['planned'])}"
@@ -32,13 +33,28 @@ def privacy(view: RunView) -> Section | None:
     return Section("Privacy", facts(rows) + said)
 
 
+def _compared(view: RunView) -> list[tuple[str, str]]:
+    """Who compared the winner with the user's own config, and what of epsilon that took."""
+    plan = view.result["privacy"].get("comparison")
+    if not plan:
+        return []
+    count = whole(len(plan["clients"]))
+    if not plan["released"]:
+        kept = f"{count} clients" if plan["held_out"] else f"epsilon {number(plan['epsilon'])}"
+        return [("comparison", f"none: {kept} kept for it, and the winner had nothing to be compared with")]
+    who = "held out of the search" if plan["held_out"] else "the same that chose the winner"
+    figures = f"epsilon {number(plan['epsilon'])}, differences clipped to ±{number(plan['clip'])}"
+    return [("comparison", f"{count} clients, {who}; {figures}")]
+
+
 def _by_client(view: RunView) -> list[tuple[str, str]]:
     """The client that spent most, in this run and, where a budget is shared, in all of them."""
     found = view.result["privacy"]
     rows: list[tuple[str, str]] = []
     if clients := found.get("clients"):
         most, planned = clients["most"], max(1, clients["planned"] or 1)
-        spent = found["epsilon"] * most / planned
+        compared = found.get("comparison") or {}
+        spent = compared.get("search_epsilon", found["epsilon"]) * most / planned
         share = "" if found["accounting"] == "pld" else f", epsilon {number(spent)}"
         parts = f"{whole(most)} of at most {whole(planned)}"
         if clients["client"] is not None:
