@@ -42,7 +42,7 @@ def test_liars_that_would_turn_two_raw_scores_round_do_not_turn_paired_ones(over
     bad, good = trial(0, BAD, objective=objective), trial(1, GOOD, objective=objective)
     assert bad.rank_value < good.rank_value  # by their own middles the bad one would be taken
     assert best_first([bad, good], Evaluator(), objective) == [good, bad]
-    [[worse], [better]] = comparable_scores([bad, good], objective)
+    [[worse], [better]] = comparable_scores([bad, good], objective, Evaluator())
     # Half of the difference: the mean over both trials of the middle difference, 0.05, and of none.
     assert (better.rank_value, worse.rank_value) == (pytest.approx(-0.025), pytest.approx(0.025))
     assert (worse.value, worse.round) == (bad.scores[-1].value, 1)  # what is shown stays the score
@@ -50,18 +50,18 @@ def test_liars_that_would_turn_two_raw_scores_round_do_not_turn_paired_ones(over
 
 def test_trials_scored_at_other_clients_or_rounds_are_compared_by_their_scores():
     first, second = trial(0, BAD), trial(1, GOOD, clients=range(8, 16))
-    assert comparable_scores([first, second], TRIMMED) == [first.scores, second.scores]
+    assert comparable_scores([first, second], TRIMMED, Evaluator()) == [first.scores, second.scores]
     later = trial(1, GOOD, rounds=[7])
-    assert comparable_scores([first, later], TRIMMED) == [first.scores, later.scores]
+    assert comparable_scores([first, later], TRIMMED, Evaluator()) == [first.scores, later.scores]
     mean = Objective(weighting="uniform")
-    assert comparable_scores([first, trial(1, GOOD)], mean)[0] == first.scores
+    assert comparable_scores([first, trial(1, GOOD)], mean, Evaluator())[0] == first.scores
 
 
 def test_evaluations_that_not_all_trials_had_are_left_out():
     """The young trial was scored after round 2 only, twice; the old one also before."""
     old = trial(0, BAD, BAD, BAD, rounds=[1, 2, 2])
     young = trial(1, GOOD, GOOD, rounds=[2, 2])
-    ours, theirs = comparable_scores([old, young], TRIMMED)
+    ours, theirs = comparable_scores([old, young], TRIMMED, Evaluator())
     assert [score.round for score in ours] == [score.round for score in theirs] == [2, 2]
     assert theirs[0].rank_value < 0 < ours[0].rank_value
     recent = Evaluator(average="recent").compared([ours, theirs])

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.user_code import without_message
+from fedhpo.protocol.failures import TOO_LARGE
 from fedhpo.protocol.federation import (
     Answer,
     Federation,
@@ -35,6 +36,7 @@ KNOWN_REASONS = frozenset(
         "update is not finite",
         "updates are so large that the model after them is not finite",
         "no update came",
+        TOO_LARGE,
         "the update is not finite, as when the table was built",
     }
 )

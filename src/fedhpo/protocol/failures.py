@@ -17,6 +17,9 @@ from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
 _REASONS, _CLIENTS = 50, 1000
 #: What the search does with a model that diverged is its business: no exception of a client.
 _DIVERGED = "not finite"
+#: Why one client's update was refused that no model could take. To policies its training diverged; a hostile
+#: client sends such updates too, so that a round of these alone is repeated with another cohort.
+TOO_LARGE = "its update is so large that the model after it is not finite"
 #: Kinds of events whose results hold replies of clients.
 REPLIES = ("round", "done", "evaluate", "query")
 

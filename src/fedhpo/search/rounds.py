@@ -16,6 +16,7 @@ import numpy as np
 
 from fedhpo.core.streams import stream
 from fedhpo.policies.losses import round_loss
+from fedhpo.protocol.failures import TOO_LARGE
 from fedhpo.protocol.federation import Cost, RoundReport, Status, Work
 from fedhpo.protocol.policy import ServerState, TimedState
 from fedhpo.search.trial import FAILED, TRAINING, Trial
@@ -169,4 +170,6 @@ def _why(report: RoundReport) -> str:
 def _diverged(report: RoundReport) -> bool:
     """Whether every reply was a model that is not finite: then another cohort will not help."""
     reasons = report.reasons.values()
-    return len(report.reasons) == len(report.cohort) and all("not finite" in why for why in reasons)
+    return len(report.reasons) == len(report.cohort) and all(
+        "not finite" in why and why != TOO_LARGE for why in reasons
+    )

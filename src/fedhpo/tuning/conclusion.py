@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fedhpo.protocol.federation import Cost, Scores
-from fedhpo.protocol.objective import Objective, paired_gain
+from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.policy import LearningState
 from fedhpo.protocol.session import Charged
+from fedhpo.search.paired import gain_at_clients
 from fedhpo.search.personal import personalised
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Evaluation, Trial
@@ -128,7 +129,8 @@ def _gain(search: Search, best: Trial, own: Trial) -> Gain | None:
         # Those of the same evaluation first: they saw the same.
         for other in sorted(rivals, key=lambda other: other.number != ours.number):
             if set(other.scores.clients.tolist()) == set(ours.scores.clients.tolist()):
-                return (*paired_gain(search.objective, ours.scores, other.scores), ours.round)
+                found = gain_at_clients(search.objective, search.evaluator, ours.scores, other.scores)
+                return (*found, ours.round)
         if rivals:
             return _apart(search, ours, rivals[0])
     return None
