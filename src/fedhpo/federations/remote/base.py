@@ -319,7 +319,7 @@ def joined_by(aggregation: Aggregation, strategy: str | None = None) -> str:
     """What joins updates, and what it guards against, in words.
 
     >>> joined_by(Aggregation(rule="agreement_filter", trim=0.25))
-    'agreement_filter, which guards against hostile clients up to 25% of a cohort'
+    'agreement_filter, which guards against a hostile 25% of a cohort'
     """
     if strategy is not None:
         return f"the strategy {strategy}, which guards against no more than it says itself"
@@ -328,5 +328,5 @@ def joined_by(aggregation: Aggregation, strategy: str | None = None) -> str:
     if aggregation.rule in ("median", "norm_clipping", "centred_clipping"):
         return f"{aggregation.rule}, which guards against few hostile clients of a cohort"
     return (
-        f"{aggregation.rule}, which guards against hostile clients up to {aggregation.trim:.0%} of a cohort"
+        f"{aggregation.rule}, which guards against a hostile {aggregation.trim:.0%} of a cohort"
     )
