@@ -327,6 +327,4 @@ def joined_by(aggregation: Aggregation, strategy: str | None = None) -> str:
         return "their mean: one hostile client can spoil every model (server.aggregation = 'safe' guards)"
     if aggregation.rule in ("median", "norm_clipping", "centred_clipping"):
         return f"{aggregation.rule}, which guards against few hostile clients of a cohort"
-    return (
-        f"{aggregation.rule}, which guards against a hostile {aggregation.trim:.0%} of a cohort"
-    )
+    return f"{aggregation.rule}, which guards against a hostile {aggregation.trim:.0%} of a cohort"
