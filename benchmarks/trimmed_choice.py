@@ -1,6 +1,6 @@
 """What choosing by trimmed paired differences costs, and what it saves: replays of the shipped tables.
 
-    python benchmarks/trimmed_choice.py [--studies 200]
+    python benchmarks/trimmed_choice.py [--studies 100]
 
 A study is 8 or 20 clients and 16 configs of a table, drawn at random, scored after the last round. It chooses
 by means, or as runs over real clients do (`evaluation.choice = "trimmed"`). Regret is in points of the
@@ -13,7 +13,7 @@ objective (accuracy by size) at the honest clients: that of their best config mi
   for all others; 1 for what is below the middle and 0 for what is above.
 
 Without liars the mean over the tables may be at most 0.5 points, for either number of clients; with liars,
-one point. Exits 1 where a limit is missed. About two minutes.
+one point. Exits 1 where a limit is missed. Two to four minutes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def study(scores: Floats, sizes: Floats, clients: int, case: str, rng: np.random
 def main() -> int:
     """All cells, one line each; 1 where a limit is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--studies", type=int, default=200, help="for each table, case and number of clients")
+    parser.add_argument("--studies", type=int, default=100, help="for each table, case and number of clients")
     options = parser.parse_args()
     begun, missed = time.perf_counter(), []
     tables = {name: load_table(name) for name in shipped_tables()}
