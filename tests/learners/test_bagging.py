@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from fedhpo.learners.bagging import NotTrees, Trips, boost, read_trees
+from fedhpo.learners.bagging import REACH, NotTrees, Trips, boost, read_trees
 from fedhpo.learners.boosted import BoostedTrees
 
 FEATURES, ROUNDS = 4, 5
@@ -208,3 +208,29 @@ def test_who_fails_cyclically_is_left_out_and_nobody_left_is_the_end():
     one.take({})
     assert one.over
     assert one.done == 1
+
+
+def test_over_messages_no_client_reaches_beyond_four_median_ones():
+    """Five clients add a margin of 1 or 2, the last one 1e6: it counts as much as 4 x 1, the median."""
+
+    def tree(leaf):
+        return {
+            "left_children": [-1],
+            "right_children": [-1],
+            "split_indices": [0],
+            "default_left": [0],
+            "split_conditions": [leaf],
+            "parents": [2**31 - 1],
+        }
+
+    leaves = [1.0, 1.0, -1.0, 2.0, 1e6]
+    parts = {place: ([tree(leaf)], 1.0) for place, leaf in enumerate(leaves)}
+    margins = {}
+    for reach in (None, REACH):
+        trips = Trips("bagging", 1, 1, list(range(5)), 1, 2, reach=reach)
+        trips.take(parts)
+        booster = BoostedTrees().adopt(trips.model, 2).booster_
+        rows = pytest.importorskip("xgboost").DMatrix(np.zeros((1, 1)))
+        margins[reach] = float(booster.predict(rows, output_margin=True)[0])
+    assert margins[None] == pytest.approx((1 + 1 - 1 + 2 + 1e6) / 5)
+    assert margins[REACH] == pytest.approx((1 + 1 - 1 + 2 + 4) / 5)

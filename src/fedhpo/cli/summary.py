@@ -90,7 +90,7 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    noted = [("note", result["note"])] if result.get("note") else []
+    noted = [(name, result[name]) for name in ("note", "trust") if result.get(name)]
     if copies := (result.get("privacy") or {}).get("copies"):
         noted.append(("privacy", copies))
     rows = [*noted, ("cost", words), ("time", duration(result["times"]["wall_seconds"]))]

@@ -32,6 +32,9 @@ JOINED = {
 #: The same at every client: XGBoost would else begin with the share of each class among its rows.
 _BASE = {"base_score": 0.5}
 _ROOT = 2**31 - 1
+#: Over messages a client's trees add at most so many times the margin of the median client's. Honest clients
+#: of few rows add less than others, hardly a quarter; one that adds more is shortened, not left out.
+REACH = 4.0
 #: What float32 can hold, or nearly.
 _MOST = 3e38
 #: Stands for the trees of a model, which are written one by one.
@@ -67,6 +70,8 @@ class Trips:
     classes: int
     done: int = 0
     model: bytes = b""
+    #: How many median clients' margins one client's may reach; None where clients are not hostile.
+    reach: float | None = None
     _written: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -96,7 +101,10 @@ class Trips:
                 self.places = []
             return
         total = sum(weight for _, weight in parts.values())
-        grown = (_scaled(tree, weight / total) for _, (one, weight) in sorted(parts.items()) for tree in one)
+        shares = {place: weight / total for place, (_, weight) in parts.items()}
+        if self.reach is not None and self.training == BAGGING:
+            shares = _bounded(shares, {place: one for place, (one, _) in parts.items()}, self.reach)
+        grown = (_scaled(tree, shares[place]) for place, (one, _) in sorted(parts.items()) for tree in one)
         for place, tree in enumerate(grown, len(self._written)):
             self._written.append(json.dumps(_written(tree, place, self.features)))
         self.model = _model_of(self._written, self.features, self.classes)
@@ -191,6 +199,26 @@ def _model_of(trees: Sequence[str], features: int, classes: int) -> bytes:
     text = json.dumps(whole).replace(f'"{_PLACE}"', f"[{','.join(trees)}]")
     empty.load_model(bytearray(text.encode()))
     return bytes(empty.save_raw("ubj"))
+
+
+def _bounded(
+    shares: Mapping[int, float], trees: Mapping[int, Sequence[Tree]], most: float
+) -> dict[int, float]:
+    """Shares lowered where a client's trees add more than `most` times the margin of the median client's."""
+    reached = {place: sum(map(_reach, own)) for place, own in trees.items()}
+    limit = most * float(np.median(list(reached.values())))
+    if len(reached) < 3 or not limit:
+        return dict(shares)
+    return {
+        place: share * limit / reached[place] if reached[place] > limit else share
+        for place, share in shares.items()
+    }
+
+
+def _reach(tree: Tree) -> float:
+    """The most that a tree can add to a margin."""
+    values = zip(tree["split_conditions"], tree["left_children"], strict=True)
+    return max(abs(float(value)) for value, child in values if child == -1)
 
 
 def _scaled(tree: Tree, share: float) -> Tree:

@@ -290,7 +290,7 @@ def race(search: Search, finalists: Sequence[Trial], scores: int) -> Trial | Non
     while len(rung) > 1:
         for _ in range(scores // (halvings * size)):
             together += _scored(search, rung, 1)
-            if decided(comparable_scores(rung, search.objective), together):
+            if decided(comparable_scores(rung, search.objective, search.evaluator), together):
                 return best_first(search, rung, together, 1)[0]
         size = math.ceil(size / 2)
         rung = best_first(search, rung, together, size)
@@ -319,7 +319,7 @@ def best_first(search: Search, rung: Sequence[Trial], together: int, count: int)
     if privacy is not None and not privacy.releases_values:
         return search.choose(rung, count)
     able = [trial for trial in rung if not trial.failed and trial.scores]
-    scores = comparable_scores(able, search.objective)
+    scores = comparable_scores(able, search.objective, search.evaluator)
     worths = {trial: worth(own, together) for trial, own in zip(able, scores, strict=True)}
     return sorted(rung, key=lambda trial: (worths.get(trial, math.inf), trial.number))[:count]
 

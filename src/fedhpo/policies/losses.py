@@ -43,5 +43,5 @@ def diverged(report: RoundReport) -> NDArray[np.bool_]:
     """Which members' updates were refused because they are not finite; reasons go by place in the cohort."""
     found = np.zeros(len(report.cohort), np.bool_)
     for place, reason in report.reasons.items():
-        found[place] = reason.why in (Why.DIVERGED, Why.OVERFLOW)
+        found[place] = reason.why in (Why.DIVERGED, Why.OVERFLOW, Why.TOO_LARGE)
     return found

@@ -37,7 +37,7 @@ class Failure:
     def is_exception(self) -> bool:
         """Whether the client failed, rather than did not reply or sent a model that had diverged."""
         # What the search does with a model that diverged is its business.
-        return self.status == "failed" and self.reason.why not in (Why.DIVERGED, Why.OVERFLOW)
+        return self.status == "failed" and self.reason.why not in (Why.DIVERGED, Why.OVERFLOW, Why.TOO_LARGE)
 
     def __str__(self) -> str:
         trial = "" if self.trial is None else f" of trial {self.trial}"

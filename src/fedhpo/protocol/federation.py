@@ -367,6 +367,11 @@ class Federation(ABC):
         counts = f"{len(self.train_clients)} clients train, {len(self.validation_clients)} validate"
         return f"<{type(self).__name__}: {about.get('data', about.get('runtime', ''))}, {counts}>"
 
+    @property
+    def trust(self) -> str:
+        """Where clients are real: what a hostile one can do to training, in words. Empty in a simulation."""
+        return ""
+
     def _repr_html_(self) -> str:
         return facts_as_html(type(self).__name__, self.describe())
 

@@ -162,10 +162,13 @@ class Objective:
         ranked = np.where(np.isfinite(values), -values if self.maximise else values, math.inf)
         return np.where(self._known(scores), ranked, math.nan)
 
+    def weights(self, scores: Scores) -> Floats:
+        """What each client counts."""
+        return scores.size.astype(np.float64) if self.weighting == "size" else np.ones(len(scores.size))
+
     def _counted(self, scores: Scores) -> tuple[Floats, Floats]:
-        values, known = self.values(scores), self._known(scores)
-        weights = scores.size.astype(np.float64) if self.weighting == "size" else np.ones(len(values))
-        return values[known], weights[known]
+        known = self._known(scores)
+        return self.values(scores)[known], self.weights(scores)[known]
 
     def _known(self, scores: Scores) -> NDArray[np.bool_]:
         """Which clients replied and have rows."""

@@ -29,6 +29,8 @@ class Why(StrEnum):
     """The client trained, and its model is not finite: its config is to blame."""
     OVERFLOW = "overflow"
     """Every update is finite, the server's model after them is not."""
+    TOO_LARGE = "too large"
+    """The update is finite, and no model can take it. Its training diverged, or the client is hostile."""
     NO_UPDATE = "no update"
     """The client said that it trained, and sent no model."""
     REJECTED = "rejected"
@@ -63,6 +65,7 @@ class Why(StrEnum):
 _SENTENCES = {
     Why.DIVERGED: "update is not finite",
     Why.OVERFLOW: "updates are so large that the model after them is not finite",
+    Why.TOO_LARGE: "its update is so large that the model after it is not finite",
     Why.NO_UPDATE: "no update came",
     Why.REJECTED: "its reply was rejected",
     Why.RAISED: "failed",
@@ -194,9 +197,8 @@ def inferred(sentence: str, *, failed: bool) -> Why:
         return Why.DROPPED if sentence in dropped else Why.GONE
     if (exact := inferred_exactly(sentence)) is not None:
         return exact
-    if (
-        "not finite" in sentence
-    ):  # so did 0.2.0 with every such sentence, and its runs must go on as they began
+    # So did 0.2.0 with every such sentence, and its runs must go on as they began.
+    if "not finite" in sentence:
         return Why.DIVERGED
     if _STRATEGY.match(sentence):
         return Why.STRATEGY
@@ -205,9 +207,8 @@ def inferred(sentence: str, *, failed: bool) -> Why:
 
 def inferred_exactly(sentence: str) -> Why | None:
     """The kind whose own sentence this is, of those that are about an update."""
-    return next(
-        (why for why in (Why.DIVERGED, Why.OVERFLOW, Why.NO_UPDATE) if sentence == why.sentence), None
-    )
+    kinds = (Why.DIVERGED, Why.OVERFLOW, Why.TOO_LARGE, Why.NO_UPDATE)
+    return next((why for why in kinds if sentence == why.sentence), None)
 
 
 def to_record(reason: Reason, *, failed: bool) -> list[str]:

@@ -22,7 +22,7 @@ def recommended_by(search: Search, sampler: Sampler) -> Callable[[Sequence[Trial
     privacy = search.evaluator.privacy
     if not isinstance(sampler, Recommender) or (privacy is not None and not privacy.releases_values):
         return None
-    if search.objective.robust:
+    if search.objective.robust or search.evaluator.trims(search.objective):
         return None
     if search.criteria:  # a model of one weighing of the objectives does not know the best of the first
         return None

@@ -14,7 +14,7 @@ from fedhpo.protocol.criteria import Judged
 from fedhpo.protocol.federation import RoundReport, Scores
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.search.evaluator import Evaluator
-from fedhpo.search.paired import comparable_scores
+from fedhpo.search.paired import comparable_scores, trimmed_rank
 
 if TYPE_CHECKING:
     from fedhpo.search.search import Search
@@ -94,6 +94,9 @@ class OpenChannel:
 def judged(search: Search, trial: Trial, scores: Scores, population: int) -> Score:
     """The score of a trial: of the objective, and of whatever else it is judged by."""
     score = search.objective.observe(scores, trial.round, population)
+    if search.evaluator.trims(search.objective):  # shown is the mean; samplers and comparisons see this
+        rank = trimmed_rank(scores, search.objective)
+        score = score if rank is None else replace(score, rank_value=rank)
     known = Judged(scores, trial.cost, trial.round, trial.trained, search.rounds, population)
     return search.criteria.judge(score, known)
 
@@ -101,10 +104,10 @@ def judged(search: Search, trial: Trial, scores: Scores, population: int) -> Sco
 def rank_values(trials: Sequence[Trial], evaluator: Evaluator, objective: Objective) -> list[float]:
     """What each trial is compared with the others by, less being better; infinite for what failed.
 
-    Where the objective is robust, it comes from paired differences: see `fedhpo.search.paired`.
+    Where the objective or the choice is robust, it comes from paired differences: see `fedhpo.search.paired`.
     """
     able = [trial for trial in trials if math.isfinite(trial.rank_value)]
-    compared = evaluator.compared(comparable_scores(able, objective))
+    compared = evaluator.compared(comparable_scores(able, objective, evaluator))
     found = {trial: score.rank_value for trial, score in zip(able, compared, strict=True)}
     return [found.get(trial, math.inf) for trial in trials]
 
@@ -116,7 +119,7 @@ def best_first(trials: Sequence[Trial], evaluator: Evaluator, objective: Objecti
     """
     in_order = sorted(trials, key=lambda trial: trial.number)
     able = [trial for trial in in_order if math.isfinite(trial.rank_value)]
-    compared = evaluator.compared(comparable_scores(able, objective))
+    compared = evaluator.compared(comparable_scores(able, objective, evaluator))
     if any(score.others or score.violation for score in compared):
         order = pareto_order(
             np.array([score.point for score in compared]), [score.violation for score in compared]

@@ -34,9 +34,10 @@ from fedhpo.privacy.means import bounded, noisy_mean
 from fedhpo.privacy.noise import Noise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.federation import Cost, Floats, Ints, Scores, Status
-from fedhpo.protocol.objective import Objective, paired_gain
+from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.policy import LearningState
 from fedhpo.protocol.session import Charged
+from fedhpo.search.paired import gain_at_clients
 
 if TYPE_CHECKING:
     from fedhpo.search.private import PrivateChannel
@@ -247,7 +248,7 @@ def fresh_gain(search: Search, best: Trial, own: Trial) -> Gain | None:
 
     def compare() -> Charged:
         scores = search.session.evaluate_beside(numbers, fresh)
-        value, error, clients = paired_gain(objective, *scores)
+        value, error, clients = gain_at_clients(objective, search.evaluator, *scores)
         known = math.isfinite(error)
         answer = {"value": value, "standard_error": error if known else None, "clients": clients}
         cost = sum((one.cost for one in scores), Cost())

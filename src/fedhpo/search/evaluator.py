@@ -15,7 +15,7 @@ from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.federation import Floats, Ints, Scores
-from fedhpo.protocol.objective import Score
+from fedhpo.protocol.objective import Objective, Score
 
 #: Of a score's weight with `average = "recent"`, as a share of the rounds behind the latest score.
 HALF_LIFE = 0.25
@@ -43,6 +43,11 @@ class Evaluator:
 
     `privacy` lets only paid, noisy values out; see `Privacy`.
 
+    `choice` is how trials are compared where clients may lie: "mean", or "trimmed": by paired differences
+    without the eighth of the clients at either end, from 8 replies on; see `fedhpo.search.paired`. Reported
+    scores are means in both. Left out, it is "trimmed" where clients are real (Flower, NVFlare), not in a
+    simulation, and not under privacy, where a mean is what is accounted for.
+
     `personalised` asks at the end, for the report only, what the best model is worth after it was fine-tuned
     at each client with the tuned client hyperparameters; see `fedhpo.search.personal`.
     """
@@ -53,6 +58,7 @@ class Evaluator:
     bias: float = 0.0
     privacy: Privacy | None = None
     personalised: bool = False
+    choice: Literal["mean", "trimmed"] | None = None
 
     def __post_init__(self) -> None:
         if str(self.average) == "mean":
@@ -69,6 +75,8 @@ class Evaluator:
                 raise InputError(f"evaluation clients, as a share, must lie in (0, 1], not {wanted!r}")
         if self.average not in ("last", "recent"):
             raise unknown_name("average", self.average, ["last", "recent"])
+        if self.choice not in (None, "mean", "trimmed"):
+            raise unknown_name("choice", self.choice, ["mean", "trimmed"])
         if not 0 <= self.bias < math.inf:
             raise InputError(f"bias must be a number of at least 0, not {self.bias!r}")
         if self.bias and wanted is None:
@@ -81,6 +89,10 @@ class Evaluator:
             raise InputError(
                 f"average = 'recent' needs values, and mechanism = {privacy.mechanism!r} releases none: "
                 "use mechanism = 'laplace'"
+            )
+        if self.choice == "trimmed":
+            raise InputError(
+                "choice = 'trimmed' cannot go with privacy, which accounts for means: leave choice out"
             )
         if self.personalised:
             raise InputError("personalised scores are not private: they cannot go with privacy")
@@ -111,6 +123,15 @@ class Evaluator:
         """
         private = self.privacy is not None and math.isfinite(value)
         return min(1.0, max(0.0, value)) if private else value
+
+    def trims(self, objective: Objective) -> bool:
+        """Whether trials are compared by trimmed paired differences; an objective may be robust by itself.
+
+        >>> trimmed = Evaluator(choice="trimmed")
+        >>> trimmed.trims(Objective()), trimmed.trims(Objective(over="worst")), Evaluator().trims(Objective())
+        (True, False, False)
+        """
+        return self.choice == "trimmed" and objective.over == "mean" and not objective.pooled
 
     def count(self, population: int) -> int:
         """How many of `population` clients are asked.
@@ -193,7 +214,10 @@ class Evaluator:
         """Its settings, JSON-able."""
         privacy = None if self.privacy is None else self.privacy.to_dict()
         values = self.privacy is None or self.privacy.releases_values
-        return asdict(self) | {"paired": self.pairs(values=values), "privacy": privacy}
+        facts = asdict(self) | {"paired": self.pairs(values=values), "privacy": privacy}
+        if self.choice is None:  # as runs of versions without it have it
+            del facts["choice"]
+        return facts
 
 
 def _recent(scores: Sequence[Score], rounds: Collection[int]) -> Score:

@@ -18,6 +18,7 @@ from fedhpo.core.streams import stream
 from fedhpo.policies.losses import diverged, round_loss
 from fedhpo.protocol.federation import Cost, RoundReport, Status, Work
 from fedhpo.protocol.policy import ServerState, TimedState
+from fedhpo.protocol.reasons import Why
 from fedhpo.search.trial import FAILED, TRAINING, Trial
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Rounds:
             trial.trained += 1
             trial.cost += report.cost
             trial.losses.append(round_loss(report))
-        elif attempt + 1 < _ATTEMPTS and not diverged(report).all():
+        elif attempt + 1 < _ATTEMPTS and not _all_diverged(report):
             # Where all members diverged, another cohort will not help. All else may be these members' fault.
             self._unused[trial.number] = report
             return True
@@ -165,3 +166,9 @@ def _why(report: RoundReport) -> str:
     if not order:
         return "no client replied"
     return f"client {report.cohort[order[0]]}: {report.reasons[order[0]]}"
+
+
+def _all_diverged(report: RoundReport) -> bool:
+    """Whether every reply was a model that is not finite. Updates too large to use may come from a liar."""
+    kinds = {reason.why for reason in report.reasons.values()}
+    return bool(diverged(report).all()) and Why.TOO_LARGE not in kinds

@@ -9,10 +9,11 @@ from typing import Any, Literal, cast
 
 from fedhpo.core.significance import p_value
 from fedhpo.protocol.federation import Cost, Scores
-from fedhpo.protocol.objective import Objective, paired_gain
+from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.policy import LearningState
 from fedhpo.protocol.session import Charged
 from fedhpo.search.comparison import Gain, effective, fresh_gain, released_gain, rivals_of
+from fedhpo.search.paired import gain_at_clients
 from fedhpo.search.personal import personalised
 from fedhpo.search.private import PrivateChannel
 from fedhpo.search.search import Search
@@ -134,7 +135,9 @@ def _gain_of_the_search(search: Search, best: Trial, own: Trial) -> Gain | None:
         # Those of the same evaluation first: they saw the same.
         for other in sorted(rivals, key=lambda other: other.number != ours.number):
             if set(other.scores.clients.tolist()) == set(ours.scores.clients.tolist()):
-                value, error, clients = paired_gain(search.objective, ours.scores, other.scores)
+                value, error, clients = gain_at_clients(
+                    search.objective, search.evaluator, ours.scores, other.scores
+                )
                 p = p_value(value, error, min(clients, effective(search.objective, ours.scores)))
                 return Gain(value, error, clients, ours.round, p, rivals=rivals_of(search))
         if rivals:

@@ -29,6 +29,7 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
 from fedhpo.tuning.objectives import check_criteria, objectives_of
+from fedhpo.tuning.trust import check_choice
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def prepare(
     objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = _as_begun(checked_evaluator(evaluation), begun)
     check_criteria(criteria, chosen, evaluator)
+    check_choice(evaluator, objective, federation)
     wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
     federation.measure(wanted)
     check_scored(objective, federation, wanted)

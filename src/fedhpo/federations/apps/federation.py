@@ -11,6 +11,7 @@ import numpy as np
 from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
 
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.sizes import size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
@@ -19,7 +20,7 @@ from fedhpo.federations.apps.app_file import AppFile
 from fedhpo.federations.apps.captured import Captured, capture, evaluate_config
 from fedhpo.federations.apps.round import AppRound, AppTrial, RecordParcel, asked_config, closed, read_trained
 from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
-from fedhpo.federations.remote.base import RemoteClients
+from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import PLAIN
 from fedhpo.federations.remote.mailbox import Item
 from fedhpo.federations.remote.messages import TRAIN, Task
@@ -91,6 +92,13 @@ class AppFederation(RemoteClients):
             lost |= {protocol.SCORES_IN_ROUND, protocol.REPEATABLE}
             self._warn("plain", LOST)
         self.capabilities = (self.capabilities | able) - lost
+
+    @property
+    def trust(self) -> str:
+        found = f"updates are joined by {joined_by(Aggregation(), 'of the app')}"
+        if self._cap is not None:
+            return found
+        return f"{found}, and clients weigh what they say (server.weight_cap bounds it)"
 
     def measure(self, metrics: Sequence[Metric]) -> None:
         if metrics:

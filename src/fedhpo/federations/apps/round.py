@@ -12,12 +12,13 @@ import numpy as np
 from flwr.app import Array, Message
 from numpy.typing import NDArray
 
+from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.captured import Captured, replayed_config
 from fedhpo.federations.flower.arrays import decode_like
 from fedhpo.federations.flower.messages import arrays_of
 from fedhpo.federations.remote.layout import Rejected
-from fedhpo.federations.remote.replies import facts_of, score_in, size_in
+from fedhpo.federations.remote.replies import TaskFailed, facts_of, score_in, size_in
 from fedhpo.federations.strategies.state import StrategyState, set_state
 from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
 from fedhpo.protocol.bounds import MOST
@@ -172,6 +173,8 @@ def read_trained(
     for name, array in after.items():
         if array.dtype.kind in "fc" and not np.isfinite(array).all():
             raise Rejected(f"its array {name!r} holds NaN or infinite numbers")
+        if array.dtype.kind == "f" and beyond_use(array, arrays[name]):
+            raise TaskFailed(Reason(Why.TOO_LARGE))
     moments = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
     size = metrics.get("num-examples", 1)
     if size > _MOST_ROWS:

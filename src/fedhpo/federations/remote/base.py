@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.sizes import WEIGHT_CAP, size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
@@ -322,3 +323,18 @@ class RemoteClients(Federation):
     def dropped(self) -> dict[str, int]:
         """How often something was rejected or dropped so far, by what it was."""
         return dict(sorted(self._post.dropped.items()))
+
+
+def joined_by(aggregation: Aggregation, strategy: str | None = None) -> str:
+    """What joins updates, and what it guards against, in words.
+
+    >>> joined_by(Aggregation(rule="agreement_filter", trim=0.25))
+    'agreement_filter, which guards against a hostile 25% of a cohort'
+    """
+    if strategy is not None:
+        return f"the strategy {strategy}, which guards against no more than it says itself"
+    if aggregation.rule == "mean":
+        return "their mean: one hostile client can spoil every model (server.aggregation = 'safe' guards)"
+    if aggregation.rule in ("median", "norm_clipping", "centred_clipping"):
+        return f"{aggregation.rule}, which guards against few hostile clients of a cohort"
+    return f"{aggregation.rule}, which guards against a hostile {aggregation.trim:.0%} of a cohort"

@@ -15,23 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.core.vectors import Vector
 from fedhpo.federations.remote import messages
+from fedhpo.federations.remote.base import joined_by
 from fedhpo.federations.remote.clients import LEARNER
 from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.learners import RemoteLearnerFederation, Reply, report_of
 from fedhpo.federations.remote.mailbox import ArraysParcel, Item, TreesParcel
 from fedhpo.federations.remote.messages import Task
-from fedhpo.federations.remote.replies import read_fitted
+from fedhpo.federations.remote.replies import TaskFailed, read_fitted
 from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.averaging import EXCHANGES, can_average, first_arrays, with_arrays
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.protocol.federation import RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
-from fedhpo.protocol.reasons import Reason
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.space.config import Config
 
 #: How one training is done, as the result names it.
@@ -109,6 +111,12 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         self._fits: TrialTable[_Trial, _Training] = TrialTable()
         self._trials = self._fits  # type: ignore[assignment]
 
+    @property
+    def trust(self) -> str:
+        if not self._averages:
+            return "each client keeps its own model, so that a hostile one spoils no other's"
+        return f"weights are joined by {joined_by(self._aggregation)}"
+
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
@@ -174,12 +182,15 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         work, trial, client = one.work, one.trial, int(one.work.cohort[place])
         task = Task(work.trial, client, one.exchange, trial.model, trial.client or {}, seed=(trial.seed,))
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
+        start = expected.join(weights_of(one.arrays)) if one.exchange else np.zeros(0, np.float32)
 
         def read(reply: Any, message: Incoming) -> tuple[Reply, Vector]:
             rows, held, name = read_fitted(reply, work.trial, self._most_rows)
             vector = expected.join(message.arrays(name, expected) if expected.shapes else {})
             if not np.isfinite(vector).all():
                 raise Rejected("its arrays hold NaN or infinite numbers")
+            if one.exchange and beyond_use(vector - start, start):
+                raise TaskFailed(Reason(Why.TOO_LARGE))
             return Reply(Status.OK, None, min(rows, limits[0]), min(held, limits[1])), vector
 
         def done(status: Status, why: Reason | None, value: Any) -> None:

@@ -12,6 +12,7 @@ from torch import nn
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.aggregation.server import optimiser_class
+from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.hyperparameters import parse
@@ -22,18 +23,18 @@ from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.remote import messages
-from fedhpo.federations.remote.base import RemoteClients
+from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import SGD
 from fedhpo.federations.remote.mailbox import ArraysParcel, Item
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.models import Arrays, TorchModel
-from fedhpo.federations.remote.replies import read_trained
+from fedhpo.federations.remote.replies import TaskFailed, read_trained
 from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
-from fedhpo.protocol.reasons import Reason
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.space.config import Config
 
 
@@ -96,6 +97,10 @@ class RemoteFederation(HoldsTrials, RemoteClients):
                 raise InputError(f"model = {model!r}: no client says of what shape its samples are")
             return TorchModel(ZooModel(model, shape, self._clients.common("classes") or 1))
         return TorchModel(model_factory(model, None))  # type: ignore[arg-type]  # only a name needs data
+
+    @property
+    def trust(self) -> str:
+        return f"updates are joined by {joined_by(self._aggregation, self._strategy)}"
 
     def model(self, trial: int) -> Any:
         """The trial's model for use outside the federation: a module, or named arrays."""
@@ -182,7 +187,10 @@ class RemoteFederation(HoldsTrials, RemoteClients):
                 by_rule=work.by_rule,
                 least_loss=self._least_loss(client),
             )
-            return result, after - trial.weights
+            update = after - trial.weights
+            if beyond_use(update, trial.weights):
+                raise TaskFailed(Reason(Why.TOO_LARGE))
+            return result, update
 
         def done(status: Status, why: Reason | None, value: Any) -> None:
             if status == Status.MISSING:

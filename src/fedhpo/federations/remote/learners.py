@@ -23,7 +23,17 @@ from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.replies import read_boosted
 from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
-from fedhpo.learners.bagging import BAGGING, JOINED, NotTrees, Tree, Trips, check_trips, read_trees
+from fedhpo.learners.bagging import (
+    BAGGING,
+    CYCLIC,
+    JOINED,
+    REACH,
+    NotTrees,
+    Tree,
+    Trips,
+    check_trips,
+    read_trees,
+)
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.paper import XGBOOST
@@ -124,6 +134,15 @@ class RemoteLearnerFederation(RemoteClients):
         self._classes = self._clients.common("classes") or 2
         self._trials = TrialTable[_Trial, _Round]()
 
+    @property
+    def trust(self) -> str:
+        if self._training == CYCLIC:
+            return "trees are boosted by one client after the other: one hostile client can spoil every model"
+        return (
+            f"trees are joined by a mean, no client's margins beyond {REACH:g} median ones: a hostile client "
+            "moves predictions by at most that"
+        )
+
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
@@ -165,7 +184,7 @@ class RemoteLearnerFederation(RemoteClients):
         assert isinstance(work.client, Mapping)
         rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
         places = list(range(len(work.cohort)))
-        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes)
+        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes, reach=REACH)
         self._trials.rounds[work.trial] = _Round(work, trips)
         self._travel(self._trials.rounds[work.trial])
 

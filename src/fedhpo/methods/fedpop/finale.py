@@ -13,8 +13,8 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedpop.means import Means
-from fedhpo.protocol.objective import paired_gain
 from fedhpo.schedules.halving import Halving
+from fedhpo.search.paired import gain_at_clients
 from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
 
@@ -147,8 +147,8 @@ class Finale:
             return True
         if not (worst.evaluations and best.evaluations):
             return False
-        gain, error, _ = paired_gain(
-            search.objective, best.evaluations[-1].scores, worst.evaluations[-1].scores
+        gain, error, _ = gain_at_clients(
+            search.objective, search.evaluator, best.evaluations[-1].scores, worst.evaluations[-1].scores
         )
         return gain > 0 and gain > self.clear * error  # an error that is not known is never clear
 

@@ -29,6 +29,7 @@ def _run(view: RunView) -> list[tuple[str, Any]]:
         ("method", f"{result['method']['name']} {_pairs(settings)}".strip()),
         ("objective", f"{view.metric} ({', '.join(number(v) for v in objective.values())})"),
         ("seed", result["seed"]),
+        *([("trust in clients", result["trust"])] if result.get("trust") else []),
         *((f"{name} version", version) for name, version in run["versions"].items() if name != "machine"),
         ("machine", run["versions"]["machine"]),
     ]

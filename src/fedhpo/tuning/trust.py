@@ -1,0 +1,86 @@
+"""What a run over real clients trusts them with: how its choice is made, and the line that says so.
+
+The rule that a run chooses by is settled when it begins, and kept in its record: a run that was begun by a
+version without trimmed choices goes on by means.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fedhpo.core.errors import InputError
+from fedhpo.protocol.federation import Federation
+from fedhpo.search.paired import LEAST
+
+if TYPE_CHECKING:
+    from fedhpo.protocol.objective import Objective
+    from fedhpo.run import Run
+    from fedhpo.search.evaluator import Evaluator
+    from fedhpo.search.search import Search
+
+#: The fact of a run's record that names how it chooses; without it, by means.
+CHOICE = "choice"
+_TRIMMED = (
+    f"trials are compared without the eighth of the clients at either end, from {LEAST} replies on "
+    "(evaluation.choice = 'mean' switches it off); reported scores are means"
+)
+_UNGUARDED = (
+    "Not guarded: scores inside rounds (FedEx, FedPop), FedTune, local searches (FLoRA, FTS), private runs, "
+    "tail and worst"
+)
+
+
+def check_choice(evaluator: Evaluator, objective: Objective, federation: Federation) -> None:
+    """Refuse a choice that would change nothing."""
+    if evaluator.choice is None:
+        return
+    if objective.over != "mean" or objective.pooled:
+        why = f"over = {objective.over!r}" if objective.over != "mean" else "pooled = true"
+        raise InputError(
+            f"evaluation.choice = {evaluator.choice!r}: has no effect with objective.{why}, which says how "
+            "trials are compared: leave it out"
+        )
+    asked = evaluator.count(len(federation.validation_clients))
+    if evaluator.choice == "trimmed" and asked < LEAST:
+        raise InputError(
+            f"evaluation.choice = 'trimmed': needs {LEAST} clients that score, and {asked} are asked: leave "
+            "it out, or use objective.over = 'median'"
+        )
+
+
+def settle_choice(search: Search, federation: Federation, run: Run) -> None:
+    """How this run chooses, from now on: as its record says, or, where it begins, by what is usual there."""
+    evaluator, record = search.evaluator, run.record
+    if evaluator.choice is None and federation.trust and not record.last and _can_trim(search, federation):
+        record.set(**{CHOICE: "trimmed"})
+    kept = record.get(CHOICE)
+    if kept is not None:
+        search.evaluator = replace(evaluator, choice=kept)
+
+
+def _can_trim(search: Search, federation: Federation) -> bool:
+    evaluator, objective = search.evaluator, search.objective
+    enough = evaluator.count(len(federation.validation_clients)) >= LEAST
+    return evaluator.privacy is None and enough and replace(evaluator, choice="trimmed").trims(objective)
+
+
+def trust_of(search: Search, federation: Federation) -> str:
+    """In one line, what hostile clients can do in this run; empty in a simulation."""
+    if not federation.trust:
+        return ""
+    if search.evaluator.trims(search.objective):
+        choice = _TRIMMED
+    elif search.objective.robust:
+        choice = f"trials are compared by the {search.objective.over} of each client's differences"
+    else:
+        choice = "one client that lies about scores can move the choice"
+    return f"Clients are real: {choice}. Training: {federation.trust}. {_UNGUARDED}. See docs/robust.md"
+
+
+def say_trust(search: Search, federation: Federation) -> None:
+    """Say it where progress is shown."""
+    line = trust_of(search, federation)
+    if line:
+        print(line, file=sys.stderr, flush=True)
