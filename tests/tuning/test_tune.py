@@ -203,7 +203,7 @@ def test_ctrl_c_stops_after_the_round_and_resumes(tmp_path):
         if event.kind == "round" and next(rounds) == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    result = tune(ToyFederation(), run=tmp_path / "a", callbacks=[interrupt])
+    result = tune(ToyFederation(), run=tmp_path / "a", callbacks=[interrupt], on_interrupt="return")
     assert result.status == "stopped"
     assert result.facts["reason"] == "interrupted"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

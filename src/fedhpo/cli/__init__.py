@@ -316,7 +316,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code: int = command.run(options)
         return code
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, SystemExit) as stop:
         code = exit_code(stop)
         return _failed(options, "interrupted" if code == INTERRUPTED else "terminated", code)
     except BrokenPipeError:

@@ -301,6 +301,14 @@ class Run:
         found: dict[str, Any] = json.loads(content)
         return found
 
+    def so_far(self) -> dict[str, Any] | None:
+        """What a run that was stopped had found; None where it has gone on since, or was killed."""
+        kept = self.record.get("so_far")
+        if not kept or self.status != "stopped" or kept["event"] != self.record.last:
+            return None
+        found: dict[str, Any] = kept["result"]
+        return found
+
     # How it ends
 
     def finish(self, result: Mapping[str, Any]) -> list[dict[str, Any]]:
