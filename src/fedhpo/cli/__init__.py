@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import json
 import sys
 import tempfile
 import traceback
@@ -17,12 +16,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from fedhpo.cli.output import print_json, reserved
 from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.version import VERSION
 from fedhpo.reproduce import REPRODUCTIONS
 
-OK, FAILURE, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def parser() -> argparse.ArgumentParser:
@@ -312,6 +312,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    if options.json or options.command == "predict":  # read by another program: nothing else is printed there
+        with reserved(process=arguments is None):
+            return _do(options)
+    return _do(options)
+
+
+def _do(options: argparse.Namespace) -> int:
     command = importlib.import_module(f"fedhpo.cli.{options.command}")
     try:
         code: int = command.run(options)
@@ -341,7 +348,7 @@ def _is_users(error: FedhpoError) -> bool:
 def _failed(options: Any, message: str, code: int) -> int:
     print("\n".join(f"fedhpo: {line}" for line in message.splitlines()), file=sys.stderr)
     if options.json:
-        print(json.dumps({"error": message}))
+        print_json({"error": message})
     return code
 
 

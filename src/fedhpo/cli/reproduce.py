@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.core.errors import InputError
 
 
@@ -38,7 +38,7 @@ def _said(found: dict[str, Any], options: argparse.Namespace) -> int:
     from fedhpo.pages.numbers import finite
 
     if options.json:
-        print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
+        print_json(finite({key: value for key, value in found.items() if key != "text"}))
         return OK
     print(found["text"])
     for what in ("page", "figures", "data"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.cli.signals import exit_code
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     outcome = finite(dict(found))
     report = write_report([path], path / "report.html")
     if options.json:
-        print(json.dumps({"run": str(path), "report": str(report), **outcome}))
+        print_json({"run": str(path), "report": str(report), **outcome})
     else:
         print(summary(outcome, path, report))
         block = path / "flower-config.toml"

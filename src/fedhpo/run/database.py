@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,6 +15,12 @@ from fedhpo.protocol.federation import Cost
 COSTS = [f.name for f in fields(Cost)]
 EVENT_COLUMNS = ["number", "kind", "call", "result", *COSTS, "epsilon", "seconds", "digest"]
 TABLES = ("meta", "events", "checkpoints", "stops", "sessions")
+#: What a run's directory must not hold.
+_OTHERS = {
+    "a named pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: True,
+}
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, call BLOB NOT NULL, result BLOB,
@@ -49,8 +57,18 @@ def check_structure(database: sqlite3.Connection, path: Path) -> None:
         raise DamageError(path, lines[-1] if lines else "SQLite finds its pages out of order")
 
 
+def _refuse_others(path: Path) -> None:
+    """Refuse a directory with a named pipe, a device or a socket: opening one could wait for ever."""
+    for entry in os.scandir(path.parent):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            kind = next(name for name, is_one in _OTHERS.items() if is_one(mode))
+            raise DamageError(path.parent / entry.name, f"it is {kind}, where a run has files", "remove it")
+
+
 def connect_to_write(path: Path) -> sqlite3.Connection:
     """The file for the one process that writes, made if it is not there."""
+    _refuse_others(path)
     database = _connect(path)
     try:
         if not _can_wal(database):  # memory cannot be shared here, as on network file systems
@@ -71,6 +89,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """The file for a reader, also while another process writes."""
     if not path.is_file():
         raise FileNotFoundError(2, "no such file")
+    _refuse_others(path)
     for options in ("mode=ro", "immutable=1"):  # the latter where not even a reader's files can be made
         database = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, check_same_thread=False)
         try:

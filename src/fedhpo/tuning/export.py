@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,28 @@ def export(result: Result, to: str, target: str, name: str = "fedhpo") -> int:
 def _csv(result: Result, target: str, _: str) -> int:
     table = result.trials
     with open(_new(target), "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, table.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(spreadsheet_row(table.columns))
+        writer.writerows(spreadsheet_row([row.get(name) for name in table.columns]) for row in table)
     return len(table)
+
+
+def spreadsheet_row(cells: Iterable[Any]) -> list[Any]:
+    """A row of a CSV file, in which no text is a formula to a spreadsheet.
+
+    A text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, as
+    spreadsheets write it themselves. Numbers stay numbers, also where they are texts.
+
+    >>> spreadsheet_row(["=1+2", "-x", "-1", -1.5, "a=b", None])
+    ["'=1+2", "'-x", '-1', -1.5, 'a=b', None]
+    """
+    return [f"'{cell}" if _is_formula(cell) else cell for cell in cells]
+
+
+def _is_formula(cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    return re.fullmatch(r"[+-](\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell, re.ASCII) is None
 
 
 def _parquet(result: Result, target: str, _: str) -> int:

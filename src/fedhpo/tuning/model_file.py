@@ -57,6 +57,8 @@ def keep_model(
         prepared = federation.preparation  # type: ignore[attr-defined]
         facts |= {"encoding": encoding.to_dict(), "preparation": prepared.to_dict()}
     data = save(metadata={_FACTS: json.dumps(facts)})
+    if (directory / FILE).is_file() and (directory / FILE).read_bytes() == data:
+        return
     part = directory / f"{FILE}.part"
     part.write_bytes(data)
     os.replace(part, directory / FILE)

@@ -267,7 +267,7 @@ def _finished(
     if shared is not None:  # a run that was stopped may go on, and keeps what it took
         stays = bool(reason) and session.kept
         outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()
-    outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
+    outcome["times"] = {"wall_seconds": held.wall_seconds}
     model = None
     if used is not None and hasattr(federation, "model") and used.number in session.trials:
         session.wake(used.number)  # a run that was finished before is brought back here
