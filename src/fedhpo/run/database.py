@@ -15,12 +15,6 @@ from fedhpo.protocol.federation import Cost
 COSTS = [f.name for f in fields(Cost)]
 EVENT_COLUMNS = ["number", "kind", "call", "result", *COSTS, "epsilon", "seconds", "digest"]
 TABLES = ("meta", "events", "checkpoints", "stops", "sessions")
-#: What a run's directory must not hold.
-_OTHERS = {
-    "a named pipe": stat.S_ISFIFO,
-    "a socket": stat.S_ISSOCK,
-    "a device": lambda mode: True,
-}
 _SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE events (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, call BLOB NOT NULL, result BLOB,
@@ -62,7 +56,7 @@ def _refuse_others(path: Path) -> None:
     for entry in os.scandir(path.parent):
         mode = entry.stat(follow_symlinks=False).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-            kind = next(name for name, is_one in _OTHERS.items() if is_one(mode))
+            kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
             raise DamageError(path.parent / entry.name, f"it is {kind}, where a run has files", "remove it")
 
 
