@@ -50,5 +50,7 @@ with tempfile.TemporaryDirectory() as name:
     finally:
         server.kill()
         server.wait()
-print(f"without a token: {stranger}; odd name: {odd}; pipe as lock: {piped or 'hangs'}; the lock says {lock!r}")
+print(
+    f"without a token: {stranger}; odd name: {odd}; pipe as lock: {piped or 'hangs'}; the lock says {lock!r}"
+)
 sys.exit(0 if (stranger, odd, piped) == (403, 200, 200) and "host" in lock else 1)

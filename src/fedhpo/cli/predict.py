@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
     """Bring the run's model back, and write one line for each row."""
     from fedhpo.cli.resume import reopened
     from fedhpo.data.frames import read_csv
-    from fedhpo.tuning.export import spreadsheet_row
+    from fedhpo.tuning.export import write_csv
     from fedhpo.tuning.load import load_run
 
     path = Path(options.run)
@@ -39,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     with (
         open(output, "w", encoding="utf-8", newline="") if output else nullcontext(standard_output()) as file
     ):
-        csv.writer(file, lineterminator="\n").writerows(map(spreadsheet_row, [names, *lines]))
+        write_csv(file, [names, *lines])
     return OK

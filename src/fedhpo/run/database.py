@@ -56,7 +56,9 @@ def _refuse_others(path: Path) -> None:
     for entry in os.scandir(path.parent):
         mode = entry.stat(follow_symlinks=False).st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-            kind = "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+            kind = (
+                "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+            )
             raise DamageError(path.parent / entry.name, f"it is {kind}, where a run has files", "remove it")
 
 
