@@ -175,7 +175,7 @@ def test_a_stopped_run_names_the_best_so_far(tmp_path):
     scored = [row for row in result.trials if row["score"] is not None]
     assert result.best_score == max(row["score"] for row in scored)
     nothing = tune(callbacks=[lambda event: True])
-    with pytest.raises(fh.InputError, match="before any trial was scored; nothing was kept: .* run="):
+    with pytest.raises(fh.InputError, match=r"before any trial was scored; nothing was kept: .* run="):
         nothing.best_config  # noqa: B018
     kept = tune(run=tmp_path / "b", callbacks=[lambda event: True])
     with pytest.raises(fh.InputError, match=r"resume it: the same call with run='.*b' goes on"):
