@@ -181,6 +181,28 @@ def test_interrupted_and_resumed_is_as_never_interrupted(folder, capsys, monkeyp
     assert outcome(folder / "runs/again") == outcome(folder / "runs/whole")
 
 
+PRINTING = """
+import os
+
+def train(model, data, hyperparameters, generator):
+    print("printed")
+    os.write(1, b"written\\n")
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_json_is_one_object_whatever_user_code_prints(folder, workers):
+    (folder / "own.py").write_text(PRINTING)
+    study = STUDY.replace('name = "mlp"', 'name = "linear"') + '[client]\ntrain = "own:train"\n'
+    (folder / "study.toml").write_text(study.replace("rounds = 6\ntotal = 24", "rounds = 2\ntotal = 8"))
+    command = [sys.executable, "-m", "fedhpo", "tune", "study.toml", "--json", "--workers", workers]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "finished"
+    assert "printed" in done.stderr
+    assert "written" in done.stderr
+
+
 def test_the_time_limit_is_no_failure(folder, capsys):
     assert run("tune", "study.toml", "--timeout", "1e-6", "--json") == 0
     printed = capsys.readouterr()

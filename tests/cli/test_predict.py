@@ -80,13 +80,39 @@ def test_from_three_files_to_a_prediction(place, capsys, model, space, rounds, t
     assert main(["predict", "runs/study", "new.csv", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["predictions"]
     assert [row["outcome"] for row in told][::2] == ["ill", "well"]
-    assert told[0]["p(ill)"] > 0.5 > told[2]["p(ill)"]
-    assert told[1]["p(ill)"] + told[1]["p(well)"] == pytest.approx(1, abs=1e-5)
+    if model == "svm":  # it has no probabilities, and none are made up
+        assert told[0] == {"outcome": "ill"}
+    else:
+        assert told[0]["p(ill)"] > 0.5 > told[2]["p(ill)"]
+        assert told[1]["p(ill)"] + told[1]["p(well)"] == pytest.approx(1, abs=1e-5)
     assert main(["predict", "runs/study", "new.csv", "--output", "told.csv"]) == 0
-    assert (place / "told.csv").read_text().splitlines()[1].startswith("ill,")
+    assert (place / "told.csv").read_text().splitlines()[1].split(",")[0] == "ill"
 
     facts = json.loads((place / "runs/study/result.json").read_text())
     assert facts["client_names"] == ["north", "south", "west"]
+
+
+def test_probabilities_that_a_model_does_not_have_are_not_made_up(place):
+    data = fh.from_csv(["north.csv", "south.csv", "west.csv"], label="outcome", drop=["id"])
+    space = fh.Space(client={"gamma": fh.Float(0.1, 1.0)})
+    with fh.LearnerFederation(data, "svm", workers=0) as svm:
+        result = fh.tune(svm, space, "random", rounds=1, total=1, cohort=3)
+    assert result.predict({"age": 75, "smokes": "often"}) == ["ill"]
+    with pytest.raises(InputError, match="SVC has no probabilities, only classes: use predict"):
+        result.predict_proba({"age": 75, "smokes": "often"})
+
+
+def test_labels_of_a_run_are_no_formulas(place, capsys):
+    formula = "=cmd|' /C calc'!A0"
+    for file in ("north.csv", "south.csv", "west.csv"):
+        (place / file).write_text((place / file).read_text().replace("ill", formula))
+    (place / "study.toml").write_text(study("hgb", "max_iter = { low = 5, high = 20 }", total=1))
+    assert main(["tune", "study.toml", "--quiet", "--workers", "0"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "runs/study", "new.csv"]) == 0
+    names, first, *_ = csv.reader(capsys.readouterr().out.splitlines())
+    assert (names[:2], first[0]) == (["outcome", f"p({formula})"], f"'{formula}")
+    assert float(first[1]) > 0.5  # numbers stay numbers
 
 
 def test_the_result_says_what_became_of_missing_values_and_of_scales(place):
@@ -125,8 +151,11 @@ def test_a_client_that_fails_is_told_by_its_name(place):
 
 def test_what_predict_needs(place, capsys):
     (place / "study.toml").write_text(study("hgb", "max_iter = { low = 5, high = 20 }"))
+    assert main(["predict", "runs/NOPE", "new.csv"]) == 2
+    assert "runs/NOPE is not a run: there is no such directory" in capsys.readouterr().err
+    assert main(["tune", "study.toml", "--quiet", "--workers", "0", "--timeout", "1e-6"]) == 0
     assert main(["predict", "runs/study", "new.csv"]) == 2
-    assert "has no result yet" in capsys.readouterr().err
+    assert "has no result yet; finish it with: fedhpo resume runs/study" in capsys.readouterr().err
     digits = fh.simulate("mlp", fh.load("digits", clients=4), workers=0)
     space = fh.Space(client={"lr": fh.Float(0.1, 1.0)})
     result = fh.tune(digits, space, "random", rounds=1, total=2, cohort=2)

@@ -126,6 +126,12 @@ def test_dates_and_names_of_rows_are_refused_with_a_hint(tmp_path):
     dated = write(tmp_path / "a.csv", "day,y\n2024-05-01,0\n2024-06-02,1\n,0\n")
     with pytest.raises(InputError, match=r"'day' of a holds dates, such as '2024-05-01': .*days since"):
         fh.from_csv([dated], label="y")
+    dated = write(tmp_path / "c.csv", "day,far,x,y\n" + "2024-05-01,inf,1,0\n2024-06-02,2,2,1\n" * 5)
+    data = fh.from_csv([dated], label="y", drop=["day", "far"])
+    assert data.encoding.features == ("x",)
+    assert data.encoding.encode(read_csv(dated, "new rows")).tolist()[0] == [1.0]
+    with pytest.raises(InputError, match="'far' of c holds an infinite value"):
+        fh.from_csv([dated], label="y", drop=["day"])
     rows = "\n".join(f"patient{i},{i},{i % 2}" for i in range(80))
     named = write(tmp_path / "b.csv", f"id,x,y\n{rows}\n")
     with pytest.raises(InputError, match=r"'id' has 80 different texts in 80 rows.*drop = \['id'\]"):
@@ -183,4 +189,9 @@ def test_frames_of_pandas():
     np.testing.assert_array_equal(data.x[0], np.float32([41, 1, 1]))
     with pytest.raises(InputError, match="'day' of 'one' holds dates"):
         fh.from_frames({"one": frame.assign(day=pandas.Timestamp("2024-01-01"))}, label="y")
+    dated = {"one": frame.assign(day=pandas.Timestamp("2024-01-01"), took=pandas.Timedelta("1h"))}
+    data = fh.from_frames(dated, label="y", drop=["day", "took"])
+    assert data.encoding.features == ("age", "sex=f", "old")
+    with pytest.raises(InputError, match=r"'took' of 'one' holds dates: .* drop = \['took'\]"):
+        fh.from_frames(dated, label="y", drop=["day"])
     assert frame_of(frame, "x").rows == 10

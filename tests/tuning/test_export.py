@@ -7,6 +7,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
+from fedhpo.testing import ToyFederation
 from fedhpo.tuning.export import export
 
 SPACE = fh.Space(
@@ -31,6 +32,16 @@ def test_csv_holds_the_trials(run, tmp_path, capsys):
     for row, trial in zip(rows, fh.load_run(run).trials, strict=True):
         assert float(row["client.lr"]) == trial["client.lr"]
         assert float(row["score"]) == trial["score"]
+
+
+def test_csv_holds_no_formulas(tmp_path):
+    choices = ["=1+2", "@sum", "+x", "-x", "\tx", "\rx", "-1e5", "plain"]
+    space = fh.Space(client={"lr": 0.1, "rule": fh.Choice(choices)})
+    result = fh.tune(ToyFederation(), space, "grid", rounds=1, total=8, cohort=3)
+    assert export(result, "csv", str(tmp_path / "trials.csv")) == 8
+    with open(tmp_path / "trials.csv", newline="") as file:
+        found = {row["client.rule"] for row in csv.DictReader(file)}
+    assert found == {*(f"'{text}" for text in choices[:6]), "-1e5", "plain"}
 
 
 def test_optuna_holds_trials_with_their_curves(run, tmp_path):

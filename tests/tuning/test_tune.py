@@ -15,7 +15,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.core.run_errors import RunError
 from fedhpo.protocol.reasons import Reason, Why
-from fedhpo.run import Run
+from fedhpo.run import Run, open_read
 from fedhpo.search.events import TuningError
 from fedhpo.testing import ToyFederation
 
@@ -176,9 +176,25 @@ def test_a_stopped_run_names_the_best_so_far(tmp_path):
     scored = [row for row in result.trials if row["score"] is not None]
     assert result.best_score == max(row["score"] for row in scored)
     nothing = tune(callbacks=[lambda event: True])
-    with pytest.raises(fh.InputError, match="before any trial was scored"):
+    with pytest.raises(fh.InputError, match=r"before any trial was scored; nothing was kept: .* run="):
         nothing.best_config  # noqa: B018
+    kept = tune(run=tmp_path / "b", callbacks=[lambda event: True])
+    with pytest.raises(fh.InputError, match=r"resume it: the same call with run='.*b' goes on"):
+        kept.best_config  # noqa: B018
     assert "no trial was scored" in str(nothing)
+
+
+def test_a_finished_run_that_is_called_again_took_no_more_time(tmp_path):
+    first = tune(run=tmp_path / "a")
+    with open_read(tmp_path / "a") as run:
+        seconds = run.facts()["active_seconds"]
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "a").glob("*.[jc]s*")}
+    assert len(before) == 3  # study.json, result.json, history.csv
+    again = tune(run=tmp_path / "a")
+    assert again.facts["times"] == first.facts["times"]
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    with open_read(tmp_path / "a") as run:
+        assert run.facts()["active_seconds"] == seconds
 
 
 def test_stop_tuning_may_be_raised():
@@ -204,7 +220,7 @@ def test_ctrl_c_stops_after_the_round_and_resumes(tmp_path):
         if event.kind == "round" and next(rounds) == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    result = tune(ToyFederation(), run=tmp_path / "a", callbacks=[interrupt])
+    result = tune(ToyFederation(), run=tmp_path / "a", callbacks=[interrupt], on_interrupt="return")
     assert result.status == "stopped"
     assert result.facts["reason"] == "interrupted"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -6,15 +6,19 @@ import os
 import re
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import fedhpo as fh
+from fedhpo.cli.ui import redirection
 from fedhpo.core.errors import InputError
-from fedhpo.run import Run
+from fedhpo.run import Run, list_runs
 from fedhpo.testing import ToyFederation
 from fedhpo.ui.control import Control
 from fedhpo.ui.runs import Runs
@@ -46,8 +50,8 @@ def folder(tmp_path_factory):
 class Client:
     """Asks the application without a socket."""
 
-    def __init__(self, app):
-        self.app = app
+    def __init__(self, app, headers=None):
+        self.app, self.headers = app, headers or {}
 
     def get(self, path, **more):
         return asyncio.run(self._ask("GET", path, more))
@@ -57,14 +61,56 @@ class Client:
 
     async def _ask(self, method, path, more):
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        more["headers"] = self.headers | (more.get("headers") or {})
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8265") as client:
             return await client.request(method, path, **more)
 
 
-def client(folder, control=None):
+TOKEN = "the-token"
+
+
+def client(folder, control=None, token=TOKEN):
+    """Asks with the token as a program does, or with what is given in its place."""
     from fedhpo.ui.app import make_app
 
-    return Client(make_app(Runs(folder), control))
+    return Client(make_app(Runs(folder), TOKEN, control), {"x-token": token})
+
+
+PATHS = ["/", "/api/runs", "/api/run?name=first", "/api/trial?name=first&trial=0", "/api/events", "/nothing"]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/api/compare?name=first&name=halted"])
+@pytest.mark.parametrize("token", ["", "x" + TOKEN[1:], TOKEN + " ", "é".encode()])
+def test_without_the_token_nothing_is_read(folder, path, token):
+    answer = client(folder, token=token).get(path)
+    assert answer.status_code == 403
+    assert "open the whole address that `fedhpo ui` printed" in answer.text
+    assert str(folder) not in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_token_in_the_address_becomes_a_cookie(folder):
+    page = client(folder, token="")
+    answer = page.get("/", params={"token": TOKEN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "./")
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=lax", "Path=/"} <= set(cookie.split("; "))
+    kept = {"cookie": cookie.partition(";")[0]}
+    assert page.get("/", headers=kept).status_code == 200
+    assert page.get("/api/runs", headers=kept).status_code == 200
+    other = {"cookie": kept["cookie"] + "x"}
+    assert page.get("/api/runs", headers=other).status_code == 403
+    assert page.get("/api/runs", params={"token": TOKEN}).status_code == 403  # only the page takes it
+
+
+def test_another_sites_page_cannot_stop_a_run_by_the_cookie(folder):
+    page = client(folder, Control(), token="")
+    kept = {"cookie": page.get("/", params={"token": TOKEN}).headers["set-cookie"].partition(";")[0]}
+    asked = {"name": "first", "action": "stop"}
+    assert page.post("/api/control", params=asked, headers=kept).status_code == 403
+    answer = page.post("/api/control", params=asked, headers=kept | {"x-fedhpo": "1"})
+    assert answer.status_code == 404
+    assert "no process works on run first" in answer.json()["error"]
 
 
 def test_the_list_has_every_run_and_says_which_are_damaged(folder):
@@ -178,22 +224,14 @@ def test_without_control_nothing_can_be_stopped(folder):
     assert answer.status_code == 403
 
 
-def test_with_control_only_the_token_counts(folder):
-    control = Control()
-    page = client(folder, control)
-    asked = {"name": "first", "action": "stop"}
-    for token in ("", "x" + control.token[1:], control.token + " ", "é"):
-        headers = {"x-token": token.encode()}
-        assert page.post("/api/control", params=asked, headers=headers).status_code == 403
-    headers = {"x-token": control.token}
-    answer = page.post("/api/control", params=asked, headers=headers)
-    assert answer.status_code == 404
-    assert "no process works on run first" in answer.json()["error"]
-    answer = page.post("/api/control", params=asked | {"action": "rm"}, headers=headers)
+def test_with_control_an_unknown_action_is_refused(folder):
+    answer = client(folder, Control()).post("/api/control", params={"name": "first", "action": "rm"})
     assert "must be stop or resume" in answer.json()["error"]
 
 
-def test_stop_goes_to_the_process_that_holds_the_run(folder, tmp_path):
+@pytest.fixture
+def held(folder, tmp_path):
+    """A run that a process holds: its path, and the process."""
     shutil.copytree(folder / "halted", tmp_path / "halted")
     program = (
         "import sys, time; from pathlib import Path; from fedhpo.run.lock import Lock; "
@@ -202,27 +240,96 @@ def test_stop_goes_to_the_process_that_holds_the_run(folder, tmp_path):
     holder = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path / "halted" / "lock")], stdout=subprocess.PIPE
     )
+    assert holder.stdout.readline() == b"held\n"
+    yield tmp_path / "halted", holder
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+
+
+def stop(path):
+    page = client(path.parent, Control())
+    return page.post("/api/control", params={"name": path.name, "action": "stop"})
+
+
+def test_stop_goes_to_the_process_that_holds_the_run(held):
+    path, holder = held
+    assert json.loads((path / "lock").read_text())["pid"] == holder.pid
+    assert stop(path).status_code == 200
+    assert holder.wait(10) == -signal.SIGTERM
+
+
+def test_stop_hits_no_stranger(held):
+    path, holder = held
+    named = json.loads((path / "lock").read_text())
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        assert holder.stdout.readline() == b"held\n"
-        control = Control()
-        page = client(tmp_path, control)
-        answer = page.post(
-            "/api/control",
-            params={"name": "halted", "action": "stop"},
-            headers={"x-token": control.token},
-        )
-        assert answer.status_code == 200
-        assert holder.wait(10) == -signal.SIGTERM
+        for content, why in (
+            (json.dumps(named | {"pid": stranger.pid}), "has ended and its number may be another's"),
+            (
+                json.dumps(named | {"host": "elsewhere"}),
+                f"process {holder.pid} on elsewhere: stop it",
+            ),
+            (str(stranger.pid), "neither its host nor its start"),
+            ('{"pid": 1}', "does not name the process"),
+            ("not JSON", "does not name the process"),
+        ):
+            (path / "lock").write_text(content)
+            answer = stop(path)
+            assert answer.status_code == 404
+            assert why in answer.json()["error"]
+        assert (stranger.poll(), holder.poll()) == (None, None)
     finally:
-        holder.kill()
-        holder.stdout.close()
+        stranger.kill()
+        stranger.wait()
+
+
+def listed(folder):
+    return {run["name"]: run["status"] for run in client(folder).get("/api/runs").json()["runs"]}
+
+
+def test_a_name_that_is_not_utf8_is_listed_and_opened(folder, tmp_path):
+    shutil.copytree(folder / "first", tmp_path / os.fsdecode(b"bad\xff\xfename"))
+    assert listed(tmp_path) == {"bad\\xff\\xfename": "finished"}
+    told = client(tmp_path).get("/api/run", params={"name": "bad\\xff\\xfename"})
+    assert told.json()["sections"][0]["title"] == "Result"
+    (tmp_path / "bad\\xff\\xfename").mkdir()  # a name that reads the same
+    shutil.copy(folder / "first" / "record.sqlite", tmp_path / "bad\\xff\\xfename")
+    assert len(listed(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("name", ["lock", "record.sqlite", "record.sqlite-wal", "result.json", "study.json"])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "directory"])
+def test_what_is_not_a_file_neither_breaks_nor_hangs_the_list(folder, tmp_path, monkeypatch, name, kind):
+    for run in ("a", "b"):
+        shutil.copytree(folder / "first", tmp_path / run)
+    monkeypatch.chdir(tmp_path / "a")  # the name of a socket must be short
+    if os.path.exists(name):
+        os.remove(name)
+    if kind == "pipe":
+        os.mkfifo(name)
+    elif kind == "directory":
+        os.mkdir(name)
+    else:
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(name)
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "leaderboard.json")
+    found = listed(tmp_path)
+    assert found["b"] == "finished"
+    if kind != "directory":
+        assert found["a"] == "damaged"
+        reasons = [facts.get("reason", "") for facts in list_runs(tmp_path) if facts["name"] == "a"]
+        assert kind in reasons[0] or name == "record.sqlite"
+    if name == "lock":
+        os.rmdir(name) if kind == "directory" else os.remove(name)
+        assert listed(tmp_path)["a"] == "finished"
 
 
 def test_a_run_that_cannot_be_resumed_says_why(folder):
-    control = Control()
-    page = client(folder, control)  # begun from Python: there is no study to build it from
+    page = client(folder, Control())  # begun from Python: there is no study to build it from
     asked = {"name": "halted", "action": "resume"}
-    assert page.post("/api/control", params=asked, headers={"x-token": control.token}).status_code == 200
+    assert page.post("/api/control", params=asked).status_code == 200
     end = time.monotonic() + 30
     note = ""
     while not note and time.monotonic() < end:
@@ -283,9 +390,15 @@ def test_it_serves_this_machine_only(folder):
     try:
         address = json.loads(server.stdout.readline())["address"]
         assert address.startswith("http://127.0.0.1:")
+        where, token = address.split("?token=")
+        assert token not in Path(f"/proc/{server.pid}/cmdline").read_text()
         for _ in range(100):
             try:
-                assert httpx.get(f"{address}api/runs", timeout=10).status_code == 200
+                assert httpx.get(f"{where}api/runs", timeout=10).status_code == 403
+                with httpx.Client(follow_redirects=True, timeout=10) as browser:
+                    shown = browser.get(address)
+                    assert (shown.status_code, str(shown.url)) == (200, where)
+                    assert len(browser.get(f"{where}api/runs").json()["runs"]) == 4
                 break
             except httpx.ConnectError:
                 time.sleep(0.1)
@@ -294,6 +407,14 @@ def test_it_serves_this_machine_only(folder):
     finally:
         server.kill()
         server.stdout.close()
+
+
+def test_open_shows_the_browser_a_file_of_this_user_alone(tmp_path):
+    address = "http://127.0.0.1:8265/?token=abc"
+    page = redirection(address, tmp_path)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert f'content="0; url={address}"' in page.read_text()
+    assert "abc" not in page.as_uri()
 
 
 def test_a_run_that_has_not_begun_is_listed(tmp_path):

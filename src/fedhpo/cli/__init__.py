@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import json
 import sys
 import tempfile
 import traceback
@@ -19,11 +18,12 @@ from typing import Any
 
 from fedhpo.cli.arguments import add_output, clients, epsilon, natural, positive, seconds
 from fedhpo.cli.elsewhere import brought, elsewhere
+from fedhpo.cli.output import print_json, reserved
 from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.version import VERSION
 
-OK, FAILURE, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
@@ -247,6 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    whole = arguments is None  # the process is this command's
     arguments = sys.argv[1:] if arguments is None else arguments
     first = next((one for one in arguments if not one.startswith("-")), "")
     try:
@@ -256,12 +257,19 @@ def _run(arguments: Sequence[str] | None) -> int:
     except FedhpoError as error:  # a command that is not installed
         return _failed(argparse.Namespace(json="--json" in arguments), str(error), BAD_INPUT)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    if options.json or options.command == "predict":  # read by another program: nothing else is printed there
+        with reserved(process=whole):
+            return _do(options)
+    return _do(options)
+
+
+def _do(options: argparse.Namespace) -> int:
     run = getattr(options, "run_elsewhere", None)
     run = run or importlib.import_module(f"fedhpo.cli.{options.command}").run
     try:
         code: int = run(options)
         return code
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, SystemExit) as stop:
         code = exit_code(stop)
         return _failed(options, "interrupted" if code == INTERRUPTED else "terminated", code)
     except BrokenPipeError:
@@ -286,7 +294,7 @@ def _is_users(error: FedhpoError) -> bool:
 def _failed(options: Any, message: str, code: int) -> int:
     print("\n".join(f"fedhpo: {line}" for line in message.splitlines()), file=sys.stderr)
     if options.json:
-        print(json.dumps({"error": message}))
+        print_json({"error": message})
     return code
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     study = Study.load(options.study) if options.study else table.study  # type: ignore[union-attr]
     advice = advise(adjusted(study, options), table=table, workers=options.workers)
     if options.json:
-        print(json.dumps(advice.to_dict()))
+        print_json(advice.to_dict())
         return OK
     quality = advice.quality
     privacy = "" if advice.epsilon is None else f", epsilon {advice.epsilon:g} over {advice.evaluations}"

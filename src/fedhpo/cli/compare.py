@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.cli.tune import note
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     comparison = _compare(options, methods, list(range(options.seeds)))
     page = write_comparison(comparison, options.output or f"compare-{comparison.name}.html")
     if options.json:
-        print(json.dumps({"report": str(page), **finite(comparison.to_dict())}))
+        print_json({"report": str(page), **finite(comparison.to_dict())})
     else:
         print(summary(comparison))
         print(page)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,5 +17,5 @@ def run(options: argparse.Namespace) -> int:
     result = load_run(Path(options.run))
     count = export(result, options.to, options.target, Path(options.run).resolve().name)
     said = {"run": options.run, "to": options.to, "target": options.target, "trials": count}
-    print(json.dumps(said) if options.json else f"{count} trials written to {options.target}")
+    print_json(said) if options.json else print(f"{count} trials written to {options.target}")
     return OK

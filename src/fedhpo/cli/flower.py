@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.cli.tune import begin
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _wrap(study: Study, directory: Path, options: argparse.Namespace) -> int:
     run = Path(options.runs) / (options.name or study.name)
     write_around(read_app(section.path), study.given, directory, run, section.setup)
     if options.json:
-        print(json.dumps({"app": str(directory), "run": str(run.absolute())}))
+        print_json({"app": str(directory), "run": str(run.absolute())})
     else:
         print(f"wrote {directory}; tune it with: flwr run {directory} --stream")
     return OK

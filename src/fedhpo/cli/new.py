@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.core.errors import InputError, unknown_name
 
 KINDS = ("flower", "nvflare")
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     files, begin = _files(options.kind, name, directory)
     written = _write(directory, files)
     if options.json:
-        print(json.dumps({"files": [str(path) for path in written]}))
+        print_json({"files": [str(path) for path in written]})
     else:
         print("\n".join(f"wrote {path}" for path in written))
         print(f"next: cd {directory} && {begin}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -15,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
 
     plan = Study.load(options.study).plan(options.draws)
     if options.json:
-        print(json.dumps(plan.to_dict()))
+        print_json(plan.to_dict())
         return OK
     least, most = min(plan.seconds), max(plan.seconds)
     others = [f"{share:.1%} {kind}" for kind, share in plan.replies.items() if kind != "ok"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
@@ -16,5 +16,5 @@ def run(options: argparse.Namespace) -> int:
     paths = [Path(run) for run in dict.fromkeys(options.runs)]
     default = paths[0] / "report.html" if len(paths) == 1 else Path("comparison.html")
     written = write_report(paths, Path(options.output) if options.output else default)
-    print(json.dumps({"report": str(written)}) if options.json else written)
+    print_json({"report": str(written)}) if options.json else print(written)
     return OK

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.cli.tune import note
 
 
@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"DIR = {str(directory)!r}: no such directory")
     found = [facts | _rounds(facts) | _result(directory / facts["name"]) for facts in list_runs(directory)]
     if options.json:
-        print(json.dumps({"runs": found}))
+        print_json({"runs": found})
     elif found:
         own = any(facts.get("baseline_rounds") for facts in found)
         print(Table([_row(facts, own) for facts in found]))

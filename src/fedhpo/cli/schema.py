@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the schema."""
     from fedhpo.study.schema import schema
 
-    print(json.dumps(schema(), indent=2))
+    print_json(schema(), indent=2)
     return OK

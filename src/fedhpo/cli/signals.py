@@ -43,6 +43,8 @@ def at_once() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
 
 
-def exit_code(stop: KeyboardInterrupt) -> int:
-    """130 after Ctrl-C, 143 after SIGTERM."""
-    return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+def exit_code(stop: KeyboardInterrupt | SystemExit) -> int:
+    """130 after Ctrl-C, 143 after SIGTERM; another program's own end, such as `sys.exit`, is not ours."""
+    if isinstance(stop, SystemExit) and stop.code != 128 + signal.SIGTERM:
+        raise stop
+    return 128 + (signal.SIGTERM if isinstance(stop, Terminated | SystemExit) else signal.SIGINT)

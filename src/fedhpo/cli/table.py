@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
 from fedhpo.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _build(options: argparse.Namespace) -> int:
     )
     table = built.save(out)
     facts = {"table": str(out), "bytes": out.stat().st_size, **table.facts()}
-    print(json.dumps(facts) if options.json else _in_words(facts))
+    print_json(facts) if options.json else print(_in_words(facts))
     return OK
 
 
@@ -61,7 +61,7 @@ def _fedtune(options: argparse.Namespace) -> int:
     shown = out.with_suffix(".html")
     shown.write_text(page(table, out.name), encoding="utf-8")
     facts = {"table": str(out), "page": str(shown), **table.to_dict()["facts"]}
-    print(json.dumps(facts) if options.json else _of_profiles(table, facts))
+    print_json(facts) if options.json else print(_of_profiles(table, facts))
     return OK
 
 
@@ -127,7 +127,7 @@ def _ls(options: argparse.Namespace) -> int:
     here = {str(path): path for path in sorted(Path(options.directory).glob(f"*{SUFFIX}"))}
     found = [_listed(name, path) for name, path in {**shipped_tables(), **here}.items()]
     if options.json:
-        print(json.dumps({"tables": found}))
+        print_json({"tables": found})
     elif found:
         print(Table([{key: one.get(key) for key in _LISTED} for one in found]))
     else:
@@ -154,7 +154,7 @@ def _info(options: argparse.Namespace) -> int:
     facts = {"table": options.table, **table.facts(), "study": dict(table.study_tables)}
     if options.surrogate:
         facts["surrogate"] = cross_validate(table).to_dict()
-    print(json.dumps(facts) if options.json else _in_words(facts))
+    print_json(facts) if options.json else print(_in_words(facts))
     return OK
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fedhpo.cli import INTERRUPTED, OK, TERMINATED
+from fedhpo.cli import OK
+from fedhpo.cli.output import print_json
+from fedhpo.cli.signals import exit_code
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
@@ -43,14 +45,22 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.report import write_report
     from fedhpo.tuning.progress import progress
 
-    with progress(path, quiet=options.quiet) as callback:
-        result = study.tune(
-            path, workers=options.workers, ray=options.ray, timeout=options.timeout, callbacks=[callback]
-        )
-    outcome = finite(dict(result.facts))
+    code = OK
+    try:
+        with progress(path, quiet=options.quiet) as callback:
+            found = study.tune(
+                path, workers=options.workers, ray=options.ray, timeout=options.timeout, callbacks=[callback]
+            ).facts
+    except (KeyboardInterrupt, SystemExit) as stop:
+        code = exit_code(stop)
+        kept = stopped(path)
+        if kept is None:  # at once: there is nothing to show
+            raise
+        found = kept
+    outcome = finite(dict(found))
     report = write_report([path], path / "report.html")
     if options.json:
-        print(json.dumps({"run": str(path), "report": str(report), **outcome}))
+        print_json({"run": str(path), "report": str(report), **outcome})
     else:
         print(summary(outcome, path, report))
         block = path / "flower-config.toml"
@@ -59,7 +69,20 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     if outcome["status"] == "finished":
         return OK
     note(f"{outcome['reason']}; resume with: fedhpo resume {path}")
-    return {"interrupted": INTERRUPTED, "terminated": TERMINATED}.get(outcome["reason"], OK)
+    return code
+
+
+def stopped(path: Path) -> Mapping[str, Any] | None:
+    """What a run that a signal stopped came to; None where it was cut off."""
+    from fedhpo.core.errors import InputError
+    from fedhpo.core.run_errors import RunError
+    from fedhpo.run import open_read
+
+    try:
+        with open_read(path) as run:
+            return run.result() or run.so_far()
+    except (InputError, RunError):
+        return None
 
 
 def note(text: str) -> None:

@@ -108,7 +108,7 @@ def from_frames(
         found = _by_client(frame_of(frames, "the frame"), client)
     elif isinstance(frames, Mapping):
         found = [frame_of(frame, repr(str(party))) for party, frame in frames.items()]
-        found = [Frame(str(party), frame.columns) for party, frame in zip(frames, found, strict=True)]
+        found = [replace(frame, name=str(party)) for party, frame in zip(frames, found, strict=True)]
     else:
         raise InputError(
             f"frames must be a dict from party to frame, or client given, not {shown(type(frames))}"
@@ -174,7 +174,8 @@ def _by_client(frame: Frame, client: str) -> list[Frame]:
     names = np.array(as_texts(column), dtype=object)
     if any(one is None for one in names):
         raise InputError(f"column {client!r}: {sum(one is None for one in names)} rows name no party")
-    rest = Frame(frame.name, {key: values for key, values in frame.columns.items() if key != client})
+    frame.check([client])
+    rest = replace(frame, columns={key: values for key, values in frame.columns.items() if key != client})
     return [rest.only(names == party, party) for party in dict.fromkeys(names.tolist())]
 
 

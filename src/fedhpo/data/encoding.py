@@ -69,6 +69,8 @@ class Encoding:
         _check_same(frames, [*names, label], drop)
         if not names:
             raise InputError(f"there is no column beside the label {label!r}")
+        for frame in frames:
+            frame.check([*names, label])
         columns = [Column(name, given.get(name) or _texts(name, frames)) for name in names]
         return cls(tuple(columns), label, *_labels(label, frames, task))
 
@@ -100,6 +102,7 @@ class Encoding:
                 f"{frame.name}: the column {missing[0]!r} is missing; needed: "
                 f"{', '.join(column.name for column in self.columns)}"
             )
+        frame.check(column.name for column in self.columns)
         parts = [self._encode(column, frame, strict) for column in self.columns]
         return np.concatenate(parts, axis=1).astype(np.float32)
 

@@ -9,7 +9,7 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,28 @@ _DATES = "turn it into a number, such as days since a day that all parties know,
 class Frame:
     """The columns of one party, each either float64 (NaN is missing) or texts (None is missing).
 
+    `unusable` says of columns why they cannot be used; they may still be left out.
+
     >>> frame_of({"age": [41, None], "sex": ["f", "m"]}, "a").columns["age"]
     array([41., nan])
     """
 
     name: str
     columns: Mapping[str, Array]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Iterable[Any]], name: str) -> Frame:
+        """Columns of cells, each as text or as what it is."""
+        made = {key: _column(cells, key, name) for key, cells in columns.items()}
+        unusable = {key: why for key, (_, why) in made.items() if why}
+        return cls(name, {key: column for key, (column, _) in made.items()}, unusable)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Refuse columns that cannot be used."""
+        for name in names:
+            if name in self.unusable:
+                raise InputError(self.unusable[name])
 
     @property
     def rows(self) -> int:
@@ -44,7 +60,7 @@ class Frame:
 
     def only(self, mask: Array, name: str) -> Frame:
         """The rows where `mask` is true, under another name."""
-        return Frame(name, {key: column[mask] for key, column in self.columns.items()})
+        return replace(self, name=name, columns={key: column[mask] for key, column in self.columns.items()})
 
 
 def read_csv(path: str | os.PathLike[str], name: str, delimiter: str = ",") -> Frame:
@@ -72,10 +88,7 @@ def read_csv(path: str | os.PathLike[str], name: str, delimiter: str = ",") -> F
         raise InputError(f"{path}: is not a CSV file: {error}") from None
     if not rows:
         raise InputError(f"{path}: has no rows")
-    columns = {
-        key: _column(cells, key, name) for key, cells in zip(header, zip(*rows, strict=True), strict=True)
-    }
-    return Frame(name, columns)
+    return Frame.of(dict(zip(header, zip(*rows, strict=True), strict=True)), name)
 
 
 def _check_header(header: list[str], path: Any, delimiter: str) -> None:
@@ -101,9 +114,10 @@ def frame_of(rows: Any, name: str) -> Frame:
     if isinstance(rows, str | os.PathLike):
         return read_csv(rows, name)
     if hasattr(rows, "columns") and hasattr(rows, "to_numpy"):  # a frame of pandas, or one like it
-        return Frame(
-            name, {str(key): _column(_values(rows[key], key, name), str(key), name) for key in rows.columns}
-        )
+        frame = Frame.of({str(key): _values(rows[key]) for key in rows.columns}, name)
+        timed = [str(key) for key in rows.columns if getattr(rows[key].dtype, "kind", "") in "mM"]
+        dates = {key: f"column {key!r} of {name} holds dates: {_DATES} = [{key!r}]" for key in timed}
+        return replace(frame, unusable={**frame.unusable, **dates})
     if isinstance(rows, Mapping):
         if not rows or all(_is_cell(value) for value in rows.values()):
             rows = [rows]
@@ -117,46 +131,42 @@ def frame_of(rows: Any, name: str) -> Frame:
     if not listed or not all(isinstance(row, Mapping) for row in listed):
         raise InputError(f"{name}: rows must be dicts from column to value, found {shown(rows)}")
     keys = list(dict.fromkeys(str(key) for row in listed for key in row))
-    return Frame(name, {key: _column([row.get(key) for row in listed], key, name) for key in keys})
+    return Frame.of({key: [row.get(key) for row in listed] for key in keys}, name)
 
 
 def _of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
-    made = {str(key): _column(list(values), str(key), name) for key, values in columns.items()}
+    made = {str(key): list(values) for key, values in columns.items()}
     sizes = {key: len(column) for key, column in made.items()}
     if len(set(sizes.values())) > 1:
         raise InputError(f"{name}: columns must be of one length, found {sizes}")
-    return Frame(name, made)
+    return Frame.of(made, name)
 
 
 def _is_cell(value: Any) -> bool:
     return value is None or isinstance(value, str | bytes) or not hasattr(value, "__len__")
 
 
-def _values(series: Any, key: Any, name: str) -> list[Any]:
-    if getattr(series.dtype, "kind", "") in "mM":
-        raise InputError(f"column {str(key)!r} of {name} holds dates: {_DATES}")
+def _values(series: Any) -> list[Any]:
     found: list[Any] = series.astype(object).where(series.notna(), None).tolist()
     return found
 
 
-def _column(cells: Iterable[Any], key: str, name: str) -> Array:
-    """Numbers where every value is one, else texts."""
+def _column(cells: Iterable[Any], key: str, name: str) -> tuple[Array, str]:
+    """Numbers where every value is one, else texts; and why the column cannot be used, if it cannot."""
     told = [_said(cell) for cell in cells]
     texts = np.array([np.nan if text is None else text for text in told], dtype=object)
     try:
         numbers: Floats = texts.astype(np.float64)
     except ValueError:
+        why = ""
         if all(text is None or _DATE.fullmatch(text) for text in told):
             first = next(text for text in told if text)
-            raise InputError(f"column {key!r} of {name} holds dates, such as {first!r}: {_DATES}") from None
+            why = f"column {key!r} of {name} holds dates, such as {first!r}: {_DATES} = [{key!r}]"
         found = np.empty(len(told), dtype=object)
         found[:] = told
-        return found
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"column {key!r} of {name} holds an infinite value: write an empty cell if it is missing"
-        )
-    return numbers
+        return found, why
+    infinite = f"column {key!r} of {name} holds an infinite value: write an empty cell if it is missing"
+    return numbers, infinite if np.isinf(numbers).any() else ""
 
 
 def _said(cell: Any) -> str | None:

@@ -132,8 +132,13 @@ def dense(tensor: Tensor) -> bool:
 
 
 def alike(first: Tensor, second: Tensor) -> bool:
-    """Whether two ways to compute a tensor gave the same, but for rounding."""
+    """Whether two ways to compute a tensor gave the same, but for rounding; NaN is the same as NaN.
+
+    >>> alike(torch.tensor([1.0, torch.nan]), torch.tensor([1.00001, torch.nan]))
+    True
+    """
     if first.shape != second.shape:
         return False
-    most = max((float(t.detach().abs().max()) for t in (first, second) if t.numel()), default=0.0)
-    return torch.allclose(first, second, rtol=0, atol=1e-4 * most)
+    sizes = [t.detach().abs() for t in (first, second) if t.numel()]
+    most = max((float(t.nan_to_num(0.0, posinf=0.0).max()) for t in sizes), default=0.0)
+    return torch.allclose(first, second, rtol=0, atol=1e-4 * most, equal_nan=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from dataclasses import fields
 from pathlib import Path
 
@@ -49,8 +51,20 @@ def check_structure(database: sqlite3.Connection, path: Path) -> None:
         raise DamageError(path, lines[-1] if lines else "SQLite finds its pages out of order")
 
 
+def _refuse_others(path: Path) -> None:
+    """Refuse a directory with a named pipe, a device or a socket: opening one could wait for ever."""
+    for entry in os.scandir(path.parent):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            kind = (
+                "a named pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+            )
+            raise DamageError(path.parent / entry.name, f"it is {kind}, where a run has files", "remove it")
+
+
 def connect_to_write(path: Path) -> sqlite3.Connection:
     """The file for the one process that writes, made if it is not there."""
+    _refuse_others(path)
     database = _connect(path)
     try:
         if not _can_wal(database):  # memory cannot be shared here, as on network file systems
@@ -71,6 +85,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """The file for a reader, also while another process writes."""
     if not path.is_file():
         raise FileNotFoundError(2, "no such file")
+    _refuse_others(path)
     for options in ("mode=ro", "immutable=1"):  # the latter where not even a reader's files can be made
         database = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, check_same_thread=False)
         try:

@@ -137,7 +137,7 @@ class Record:
         self._ahead: Iterator[Event] | None = None
         # The digests of the last event recorded, and of the last one that the method has seen.
         self._chain = self._seen = self._origin = b""
-        self._begun = time.monotonic()
+        self._begun: float | None = time.monotonic()
         self._session: tuple[Any, ...] | None = None
         #: Whether a write is under way; if nothing runs any more, one was interrupted.
         self.interrupted = False
@@ -452,7 +452,7 @@ class Record:
         head = {"events": self.last, "digest": self._chain.hex(), "spent": self._spent}
         self._set({"head": head | {"keys": sorted(self._keys | {"head"})}})
         if self._session is not None:
-            active = time.monotonic() - self._begun
+            active = self._active
             row = (*self._session, active, self._checkpoint_seconds, self._checkpoint_bytes)
             statement = "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)"
             self._database.execute(statement, (*row, row_digest("sessions", row)))
@@ -558,7 +558,15 @@ class Record:
     @property
     def active_seconds(self) -> float:
         """Time that processes spent on this run, all sessions together."""
-        return self._active_before + (0.0 if self.read_only else time.monotonic() - self._begun)
+        return self._active_before + self._active
+
+    @property
+    def _active(self) -> float:
+        return 0.0 if self._begun is None or self.read_only else time.monotonic() - self._begun
+
+    def only_served(self) -> None:
+        """Everything was done before: the time that it takes to bring it back is not the run's."""
+        self._begun = None
 
     @property
     def checkpoint_seconds(self) -> float:

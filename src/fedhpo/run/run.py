@@ -75,6 +75,8 @@ class Run:
         self.record = record
         self.ledger = Ledger(budget)
         self._lock = lock
+        #: Seconds that the run says to have taken; known once it has finished.
+        self._wall_seconds: float | None = None
 
     @classmethod
     def create_or_open(
@@ -121,6 +123,8 @@ class Run:
                     run._check(study, fingerprint)
                     if extend(path, record, study, refusal):
                         run._note_total(study_text)
+                    elif record.get("status") == "finished":
+                        run._keep_time()
                 run._check_written()
                 run._check_checkpoints()
                 record.set(status="running")
@@ -131,6 +135,12 @@ class Run:
         except BaseException:
             lock.release()
             raise
+
+    def _keep_time(self) -> None:
+        """A finished run that is called again tells the time that it took, not that of bringing it back."""
+        self.record.only_served()
+        with contextlib.suppress(DamageError):  # the result is written again
+            self._wall_seconds = ((self.result() or {}).get("times") or {}).get("wall_seconds")
 
     def _note_total(self, text: str | None) -> None:
         """The study's file with the total that was raised; the record alone counts."""
@@ -331,6 +341,19 @@ class Run:
         found: dict[str, Any] = json.loads(content)
         return found
 
+    def so_far(self) -> dict[str, Any] | None:
+        """What a run that was stopped had found; None where it has gone on since, or was killed."""
+        kept = self.record.get("so_far")
+        if not kept or self.status != "stopped" or kept["event"] != self.record.last:
+            return None
+        found: dict[str, Any] = kept["result"]
+        return found
+
+    @property
+    def wall_seconds(self) -> float:
+        """How long the run took, all sessions together."""
+        return round(self.record.active_seconds, 3) if self._wall_seconds is None else self._wall_seconds
+
     # How it ends
 
     def finish(self, result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -350,9 +373,10 @@ class Run:
             HISTORY: _table(rows),
             RESULT: json.dumps(_finite(json.loads(canonical(result))), indent=2) + "\n",
         }
-        for name, text in outputs.items():
-            _write(self.path / name, text)
         digests = {name: digest(text.encode()).hex() for name, text in outputs.items()}
+        for name, text in outputs.items():
+            if _digest_at(self.path / name) != digests[name]:
+                _write(self.path / name, text)
         self.record.set(status="finished", outputs=digests)
         return rows
 

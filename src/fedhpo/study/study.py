@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -460,9 +460,10 @@ class Study:
         ray: str | None = None,
         timeout: float | None = None,
         callbacks: Sequence[Any] = (),
+        on_interrupt: Literal["raise", "return"] = "raise",
         federation: Federation | None = None,
     ) -> Result:
-        """Tune it; with a `run`, resume what was begun there.
+        """Tune it; with a `run`, resume what was begun there. What signals do: see `fedhpo.tune`.
 
         A `federation`, such as a table's, takes the place of the one that the study describes. It stays
         open.
@@ -487,6 +488,7 @@ class Study:
                     evaluation=self.evaluator,
                     callbacks=callbacks,
                     timeout=timeout if timeout is not None else budget.timeout,
+                    on_interrupt=on_interrupt,
                     baseline=budget.baseline,
                     study=self.to_dict(),
                     study_text=self.text,

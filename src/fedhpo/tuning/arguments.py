@@ -69,6 +69,16 @@ def checked_run(run: Any) -> Path | None:
     return Path(run)
 
 
+def checked_interrupt(on_interrupt: Any) -> str:
+    """What Ctrl-C does."""
+    if not isinstance(on_interrupt, str) or on_interrupt not in ("raise", "return"):
+        raise InputError(
+            "on_interrupt must be 'raise', for KeyboardInterrupt, or 'return', for the result so far, not "
+            f"{shown(on_interrupt)}"
+        )
+    return on_interrupt
+
+
 def checked_enqueue(enqueue: Any, space: Space) -> list[Any]:
     """Configs of the space, completed."""
     if isinstance(enqueue, str | bytes | Mapping) or not isinstance(enqueue, Iterable):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
 from fedhpo.space import Choice, Float, Int, Ordinal, Space
@@ -23,10 +25,33 @@ def export(result: Result, to: str, target: str, name: str = "fedhpo") -> int:
 def _csv(result: Result, target: str, _: str) -> int:
     table = result.trials
     with open(_new(target), "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, table.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
+        write_csv(file, [table.columns, *([row.get(name) for name in table.columns] for row in table)])
     return len(table)
+
+
+def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows in which no text is a formula to a spreadsheet.
+
+    A text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, as
+    spreadsheets write it themselves. Numbers stay numbers, also where they are texts.
+
+    >>> import sys
+    >>> write_csv(sys.stdout, [["=1+2", "-x", "-1", -1.5, "a=b", None]])
+    '=1+2,'-x,-1,-1.5,a=b,
+    """
+    for row in rows:
+        line = io.StringIO()
+        # The writer puts quotes around characters of its line's end: around a carriage return only so.
+        csv.writer(line, lineterminator="\r\n").writerow(
+            [f"'{cell}" if _is_formula(cell) else cell for cell in row]
+        )
+        file.write(line.getvalue()[:-2] + "\n")
+
+
+def _is_formula(cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    return re.fullmatch(r"[+-](\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell, re.ASCII) is None
 
 
 def _parquet(result: Result, target: str, _: str) -> int:

@@ -56,6 +56,8 @@ def keep_model(
     if about.encoding is not None and about.preparation is not None:
         facts |= {"encoding": about.encoding.to_dict(), "preparation": about.preparation.to_dict()}
     data = save(metadata={_FACTS: json.dumps(facts)})
+    if (directory / FILE).is_file() and (directory / FILE).read_bytes() == data:
+        return
     part = directory / f"{FILE}.part"
     part.write_bytes(data)
     os.replace(part, directory / FILE)

@@ -32,30 +32,40 @@ class Predictor:
     encoding: Encoding
     prepare: Preparation
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the model tells probabilities of classes; a support vector machine, say, does not."""
+        known = hasattr(self.model, "state_dict") or hasattr(self.model, "predict_proba")
+        return known and self.encoding.task != "regression"
+
     def predict(self, rows: Any) -> list[Any]:
         """The label of each row, as the data calls it; for regression the number."""
-        outputs = self._outputs(rows)
+        x = self._rows(rows)
+        if self.has_probabilities:
+            return [self.encoding.labels[place] for place in self._probabilities(x).argmax(axis=1)]
+        outputs = self._torch(x) if hasattr(self.model, "state_dict") else np.asarray(self.model.predict(x))
         if self.encoding.task == "regression":
             return [float(value) for value in outputs.reshape(len(outputs))]
-        return [self.encoding.labels[place] for place in outputs.argmax(axis=1)]
+        return [self.encoding.labels[int(place)] for place in outputs]
 
     def predict_proba(self, rows: Any) -> NDArray[Any]:
         """The probability of each class, in the order of `encoding.labels`."""
         if self.encoding.task == "regression":
             raise InputError("predict_proba: there are no classes, the label is a number: use predict")
-        return self._outputs(rows)
+        if not self.has_probabilities:
+            raise InputError(
+                f"predict_proba: {type(self.model).__name__} has no probabilities, only classes: use predict"
+            )
+        return self._probabilities(self._rows(rows))
 
-    def _outputs(self, rows: Any) -> NDArray[Any]:
-        """One row a sample: probabilities, or the number."""
-        x = self.prepare(self.encoding.encode(rows))
+    def _rows(self, rows: Any) -> NDArray[Any]:
+        found: NDArray[Any] = self.prepare(self.encoding.encode(rows))
+        return found
+
+    def _probabilities(self, x: NDArray[Any]) -> NDArray[Any]:
         if hasattr(self.model, "state_dict"):
             return self._torch(x)
-        if self.encoding.task == "regression":
-            return np.asarray(self.model.predict(x))
-        if hasattr(self.model, "predict_proba"):
-            return self._spread(np.asarray(self.model.predict_proba(x)))
-        one_hot: NDArray[Any] = np.eye(len(self.encoding.labels))[np.asarray(self.model.predict(x), int)]
-        return one_hot
+        return self._spread(np.asarray(self.model.predict_proba(x)))
 
     def _spread(self, found: NDArray[Any]) -> NDArray[Any]:
         """Probabilities over all classes; the estimator knows only those that it was fitted on."""

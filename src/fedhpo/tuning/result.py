@@ -262,7 +262,10 @@ class Result:
     def _tuned(self) -> Mapping[str, Any]:
         best = self.facts["best"]
         if best is None:
-            raise InputError("the run was stopped before any trial was scored: resume it")
+            more = "nothing was kept: allow it more time, or give run=, a directory from which it can go on"
+            if self.run is not None:
+                more = f"resume it: the same call with run={str(self.run)!r} goes on"
+            raise InputError(f"the run was stopped before any trial was scored; {more}")
         found: Mapping[str, Any] = best
         return found
 

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedhpo.core.version import NUMBERS
 from fedhpo.methods import Tuner
@@ -30,6 +30,7 @@ from fedhpo.tuning.arguments import (
     check_world,
     checked_callbacks,
     checked_enqueue,
+    checked_interrupt,
     checked_run,
     checked_timeout,
 )
@@ -67,6 +68,7 @@ def tune(
     metrics: Sequence[Any] = (),
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
+    on_interrupt: Literal["raise", "return"] = "raise",
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
     progress: bool = False,
@@ -112,8 +114,10 @@ def tune(
         Called with an `Event` after whatever happens in the search; one that returns True, or raises
         `StopTuning`, stops the run.
     timeout
-        Seconds after which the run stops. Like a run that was stopped by Ctrl-C, SIGTERM or a callback it can
-        be resumed; the result then names the best trial so far.
+        Seconds after which the run stops and its result so far comes back, as after a callback that stops.
+    on_interrupt
+        Ctrl-C stops the run after the round under way and raises `KeyboardInterrupt`; with "return" the
+        result so far comes back instead. SIGTERM stops it too, and ends the process with exit code 143.
     enqueue
         Configs to try right after trial 0; what they leave out is filled in with defaults.
     baseline
@@ -138,7 +142,7 @@ def tune(
     check_mapping("study", study)
     check_text("study_text", study_text)
     heard = [*checked_callbacks(callbacks), *shown_progress(progress, kept)]
-    watch = Watch(heard, checked_timeout(timeout))
+    watch = Watch(heard, checked_timeout(timeout), checked_interrupt(on_interrupt))
     prepared = prepare(
         federation,
         space,
@@ -158,15 +162,28 @@ def tune(
         failures=Failures(watch.warn_of, federation.client_names),
         begun=begun_study(kept),
     )
-    shared = shared_budget(prepared, federation)
     facts = {**prepared.facts(federation), "study": None if study is None else dict(study)}
+    with watch.signals():
+        return _run(prepared, federation, kept, facts, study_text, study_beside, watch)
+
+
+def _run(
+    prepared: Prepared,
+    federation: Federation,
+    kept: Path | None,
+    facts: Mapping[str, Any],
+    study_text: str | None,
+    study_beside: Mapping[str, Any] | None,
+    watch: Watch,
+) -> Result:
+    """Begin or resume the run, search, and write what came of it."""
+    shared = shared_budget(prepared, federation)
     with contextlib.ExitStack() as stack:
-        path = kept if kept is not None else Path(stack.enter_context(_scratch())) / "run"
+        path = kept or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedhpo-"))) / "run"
         if shared is not None and not has_begun(path):
             shared.require()
-        held = stack.enter_context(
-            _opened(path, prepared, facts, federation, study_text, kept=kept is not None)
-        )
+        opened = _opened(path, prepared, facts, federation, study_text, kept=kept is not None)
+        held = stack.enter_context(opened)
         if study_beside is not None:
             held.record.set(beside=study_beside)
         if shared is not None:
@@ -175,7 +192,8 @@ def tune(
         say_trust(prepared.search, federation)
         session = _session(federation, held, prepared, shared, kept=kept is not None)
         prepared.begin(session, held.totals)
-        found, reason = _searched(prepared, session, watch)
+        watch.begin()
+        found, reason = _searched(prepared, session)
         return _finished(prepared, session, held, federation, found, reason, watch, shared)
 
 
@@ -224,21 +242,20 @@ def _session(
     )
 
 
-def _searched(prepared: Prepared, session: RecordedSession, watch: Watch) -> tuple[Conclusion, str]:
+def _searched(prepared: Prepared, session: RecordedSession) -> tuple[Conclusion, str]:
     """Run the method and compare what it found; with the reason, if it was stopped on the way."""
     search = prepared.search
-    with watch.signals():
-        try:
-            best = prepared.method.run(search)
-            if session.kept:
-                session.note_searched()
-            search.conclude()
-            session.record.set(search_rounds=search.ledger.cost.rounds)
-            return conclude(search, best, prepared.baseline), ""
-        except StopTuning as stop:
-            if session.kept:
-                session.checkpoint()
-            return Conclusion(search.leader()), str(stop) or "a callback asked to stop"
+    try:
+        best = prepared.method.run(search)
+        if session.kept:
+            session.note_searched()
+        search.conclude()
+        session.record.set(search_rounds=search.ledger.cost.rounds)
+        return conclude(search, best, prepared.baseline), ""
+    except StopTuning as stop:
+        if session.kept:
+            session.checkpoint()
+        return Conclusion(search.leader()), str(stop) or "a callback asked to stop"
 
 
 def _finished(
@@ -261,7 +278,7 @@ def _finished(
     if shared is not None:  # a run that was stopped may go on, and keeps what it took
         stays = bool(reason) and session.kept
         outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()
-    outcome["times"] = {"wall_seconds": round(held.record.active_seconds, 3)}
+    outcome["times"] = {"wall_seconds": held.wall_seconds}
     model = None
     if used is not None and used.number in session.trials:
         session.wake(used.number)  # a run that was finished before is brought back here
@@ -300,7 +317,3 @@ def refuses_more(method: Method | Tuner, old: int, new: int, rounds: int, *, pri
     if private:
         return "epsilon was divided beforehand among the scores that the total allowed"
     return method.refuses_more(old, new, rounds)
-
-
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="fedhpo-")

@@ -17,6 +17,8 @@ from fedhpo.search.search import Search
 
 #: What stops a run after the round under way, and how the record then names it.
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+#: Exit code of a process that SIGTERM ended, as a shell gives it.
+TERMINATED = 128 + signal.SIGTERM
 #: Warnings of failing clients, one for each reason; the result counts all of them.
 _WARNINGS = 3
 
@@ -24,21 +26,29 @@ _WARNINGS = 3
 class Watch:
     """Tells callbacks what happens, and stops the search when one of them, the clock or a signal says so."""
 
-    def __init__(self, callbacks: Sequence[Callable[[Event], Any]], timeout: float | None) -> None:
+    def __init__(
+        self,
+        callbacks: Sequence[Callable[[Event], Any]],
+        timeout: float | None,
+        on_interrupt: str = "raise",
+    ) -> None:
         if timeout is not None and not timeout > 0:
             raise InputError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._callbacks = callbacks
         self._end = None if timeout is None else time.monotonic() + timeout
         self._timeout = timeout
-        self._noted = ""
+        self._on_interrupt = on_interrupt
+        self._noted: signal.Signals | None = None
+        self._searching = False
+        self._before: dict[signal.Signals, Any] = {}
         self._warned = 0
 
     def __call__(self, event: Event) -> None:
         asked = [callback(event) for callback in self._callbacks]
         if event.replayed:
             return
-        if self._noted:
-            raise StopTuning(self._noted)
+        if self._noted is not None:
+            raise StopTuning(SIGNALS[self._noted])
         if any(answer is True for answer in asked):
             raise StopTuning("a callback asked to stop")
         if self._end is not None and time.monotonic() > self._end:
@@ -57,35 +67,68 @@ class Watch:
             more = "; result.failures counts all that fail" if self._warned == 1 else ""
             warn_of(failure, more)
 
+    def begin(self) -> None:
+        """The search begins: from now on the first signal waits for the end of the round under way."""
+        self._searching = True
+
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM stops after the round under way; the second does what it did before.
+        """Take Ctrl-C and SIGTERM for the block, and hand on, after it, the one that stopped the search.
 
-        That is: it goes to the handler that was there when the run began, which is put back after the run.
-        Python's own answer to SIGTERM, the end of the process, becomes `Terminated`, so that workers and
-        files are freed.
+        Whoever handled the signal before the call decides what it means to the program. Python's own answers
+        are `KeyboardInterrupt` and, to SIGTERM, the end of the process: here `SystemExit` with code 143, so
+        that files and workers are freed. Ctrl-C is not handed on where the caller asked for the result.
+
+        Before the search begins, and once a signal was noted, a signal is handed on at once. A signal that
+        the program ignores stays ignored. Outside the main thread Python takes no handlers.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-
-        def note(number: int, frame: FrameType | None) -> None:
-            if not self._noted:
-                self._noted = SIGNALS[signal.Signals(number)]
-                return
-            handler = before[signal.Signals(number)]
-            if callable(handler):
-                handler(number, frame)
-            else:
-                raise KeyboardInterrupt if number == signal.SIGINT else Terminated
-
-        for number, handler in before.items():
-            if handler is not None:  # None: not set from Python, and could not be put back
-                signal.signal(number, note)
+        # None: not set from Python, and could not be put back.
+        found = {number: signal.getsignal(number) for number in SIGNALS}
+        self._before = {n: one for n, one in found.items() if one not in (None, signal.SIG_IGN)}
+        for number in self._before:
+            signal.signal(number, self._take)
         try:
             yield
+        except KeyboardInterrupt as stop:
+            self._noted = None  # it is on its way already
+            if isinstance(stop, Terminated) and self._before.get(signal.SIGTERM) is signal.SIG_DFL:
+                raise SystemExit(TERMINATED) from stop
+            raise
         finally:
-            for number, handler in before.items():
-                if handler is not None:
-                    signal.signal(number, handler)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+            self._hand_on()
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        noted = signal.Signals(number)
+        handler = self._before[noted]
+        first = self._noted is None and self._searching
+        if first:
+            self._noted = noted
+        if first and not _is_watch(handler):
+            return
+        if callable(handler):  # of a search around this one: it counts the same signals
+            handler(number, frame)
+        else:
+            raise KeyboardInterrupt if noted == signal.SIGINT else Terminated
+
+    def _hand_on(self) -> None:
+        noted, self._noted = self._noted, None
+        if noted is None or (noted == signal.SIGINT and self._on_interrupt == "return"):
+            return
+        handler = self._before[noted]
+        if _is_watch(handler):  # has it already
+            return
+        if callable(handler):
+            handler(noted, None)
+        elif noted == signal.SIGTERM:
+            raise SystemExit(TERMINATED)
+        else:
+            raise KeyboardInterrupt
+
+
+def _is_watch(handler: Any) -> bool:
+    return isinstance(getattr(handler, "__self__", None), Watch)

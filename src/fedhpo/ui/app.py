@@ -1,6 +1,7 @@
 """The page's server: what it answers, to whom, and what the browser may do with it.
 
-It reads. Only with a token, which `--control` gives, may a page ask to stop or resume a run.
+It reads, for whoever has the token (see `fedhpo.ui.access`). Only with `--control` may the page ask to stop
+or resume a run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import gzip
 import hashlib
 import json
 import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
@@ -24,13 +24,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.version import VERSION
 from fedhpo.pages.numbers import finite
 from fedhpo.report.compare import comparison
+from fedhpo.ui.access import Access
 from fedhpo.ui.control import Control
 from fedhpo.ui.leaderboard import leaderboard
 from fedhpo.ui.runs import Runs
@@ -63,7 +64,9 @@ _SHARED = {
 }
 
 
-def make_app(runs: Runs, control: Control | None = None, hosts: tuple[str, ...] = ()) -> Starlette:
+def make_app(
+    runs: Runs, token: str, control: Control | None = None, hosts: tuple[str, ...] = ()
+) -> Starlette:
     """The application; `hosts` are names besides this machine's own by which it may be called."""
     pages = Pages(runs, control)
     routes = [
@@ -81,6 +84,7 @@ def make_app(runs: Runs, control: Control | None = None, hosts: tuple[str, ...] 
     middleware = [
         Middleware(_Guarded),
         Middleware(TrustedHostMiddleware, allowed_hosts=allowed, www_redirect=False),
+        Middleware(Access, token=token),
         Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
     ]
     handlers: dict[Any, Any] = {FedhpoError: _refused, Exception: _broken}
@@ -203,12 +207,9 @@ class Pages:
         return StreamingResponse(words(), media_type="text/event-stream")
 
     async def control(self, request: Request) -> Response:
-        """Stop or resume a run, for whoever has the token."""
+        """Stop or resume a run."""
         if self._control is None:
-            raise HTTPException(403, "this page only reads: start it with --control")
-        token = request.headers.get("x-token", "")
-        if not secrets.compare_digest(token.encode(), self._control.token.encode()):
-            raise HTTPException(403, "the token in the address is not the one that was printed")
+            return _json({"error": "this page only reads: start it with --control"}, 403)
         name, action = _name(request), request.query_params.get("action", "")
         path = self._runs.path(name)
         if action == "stop":
@@ -264,12 +265,13 @@ def _content(package: str, name: str) -> tuple[bytes, bytes, str]:
 
 def _json(value: Any, status: int = 200) -> Response:
     content = json.dumps(finite(value), separators=(",", ":"), ensure_ascii=False)
-    return Response(content, status, media_type="application/json")
+    # Of a file name that is not UTF-8 Python keeps half a character: it becomes JSON's own escape.
+    return Response(content.encode("utf-8", "backslashreplace"), status, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 404 if isinstance(error, InputError) else 409)
+    return _json({"error": str(error)}, 404 if isinstance(error, InputError) else 409)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"{type(error).__name__}: {error}"[:300]}, 500)
+    return _json({"error": f"{type(error).__name__}: {error}"[:300]}, 500)

@@ -18,7 +18,7 @@ def leaderboard(directory: Path) -> dict[str, Any] | None:
     """
     file = directory / FILE
     try:
-        if file.is_symlink() or file.stat().st_size > _LARGEST:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _LARGEST:
             return None
         found = json.loads(file.read_bytes())
         columns = [str(column) for column in found["columns"]]

@@ -35,6 +35,15 @@ def stamp_of(path: Path) -> Stamp:
     return tuple(found)
 
 
+def _legible(name: str) -> str:
+    """A name as text: bytes of a file name that are not UTF-8 are written out.
+
+    >>> _legible("a\\udcff/b")
+    'a\\\\xff/b'
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 class Runs:
     """All runs below a directory, or the one run that the directory is."""
 
@@ -49,12 +58,15 @@ class Runs:
     def paths(self) -> dict[str, Path]:
         """Each run's name, its path from the directory, and where it is. Links are not followed."""
         if (self.directory / RECORD).is_file():
-            return {self.directory.name: self.directory}
+            return {_legible(self.directory.name): self.directory}
         found: dict[str, Path] = {}
         for folder, inner, files in os.walk(self.directory):
             path = Path(folder)
-            if RECORD in files:
-                found[path.relative_to(self.directory).as_posix()] = path
+            if RECORD in files and path != self.directory:
+                name = _legible(path.relative_to(self.directory).as_posix())
+                while name in found:  # two names may read the same
+                    name += "'"
+                found[name] = path
                 inner.clear()  # a run holds no runs
             elif len(path.relative_to(self.directory).parts) >= _DEPTH:
                 inner.clear()
@@ -93,7 +105,7 @@ class Runs:
         for name, path in paths.items():
             stamp = stamp_of(path)
             known = self._summaries.get(name)
-            if known is None or known[0] != stamp:
+            if known is None or known[0] != stamp or known[1]["status"] == "damaged":  # may be put right
                 known = stamp, summary(name, path, self.watched)
                 self._summaries[name] = known
             lines.append(known[1])

@@ -20,10 +20,14 @@ def serve(
     control: bool = False,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve the page of all runs below a directory; `ready` is told its address. Port 0 takes a free one."""
+    """Serve the page of all runs below a directory; `ready` is told its address, which holds the token.
+
+    Port 0 takes a free one.
+    """
     try:
         import uvicorn
 
+        from fedhpo.ui.access import new_token
         from fedhpo.ui.app import make_app
     except ImportError as error:
         raise MissingExtraError("starlette and uvicorn", "ui") from error
@@ -31,15 +35,12 @@ def serve(
     from fedhpo.ui.runs import Runs
 
     runs = Runs(Path(directory))
-    allowed = Control() if control else None
+    token, allowed = new_token(), Control() if control else None
     with _listening(port) as listener:
-        address = f"http://{HOST}:{listener.getsockname()[1]}/"
-        if allowed is not None:
-            address += f"?token={allowed.token}"
         settings = uvicorn.Config(
-            make_app(runs, allowed), log_level="warning", access_log=False, timeout_graceful_shutdown=1
+            make_app(runs, token, allowed), log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )
-        ready(address)
+        ready(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
 
         class Server(uvicorn.Server):
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

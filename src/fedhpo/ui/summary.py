@@ -27,7 +27,7 @@ def summary(name: str, path: Path, watched: Callable[[str], Watched]) -> dict[st
         refuse_links(path)
         with open_read(path) as run:
             line = _facts(name, run)
-            result = run.result() or _stopped(run)
+            result: Any = run.result() or run.so_far()
         if result is None:
             result = watched(name).look(_PATIENCE).view.result
         return line | _result(result)
@@ -61,11 +61,6 @@ def _facts(name: str, run: Run) -> dict[str, Any]:
         "rounds": facts["spent"]["rounds"],
         "bytes": facts["spent"]["bytes_down"] + facts["spent"]["bytes_up"],
     }
-
-
-def _stopped(run: Run) -> Any:
-    kept = run.record.get("so_far")
-    return kept["result"] if kept and run.status == "stopped" and kept["event"] == run.record.last else None
 
 
 def _result(result: Any) -> dict[str, Any]:

@@ -264,3 +264,26 @@ def test_a_model_that_cannot_be_built_is_told_when_it_starts():
         raise RuntimeError("no")
 
     assert model_of(broken, {}) == {"code": code_of(broken)}
+
+
+def test_a_library_in_another_layer_counts_by_its_name(tmp_path, monkeypatch):
+    """A directory that a .pth file or PYTHONPATH adds: libraries there are known by their metadata."""
+    layer = tmp_path / "layer"
+    (layer / "layered_library").mkdir(parents=True)
+    code = "def used(x):\n    return x + 1\n"
+    (layer / "layered_library" / "__init__.py").write_text(code)
+    (layer / "own_beside.py").write_text(code)
+    (layer / "layered_library-1.0.dist-info").mkdir()
+    (layer / "layered_library-1.0.dist-info" / "RECORD").write_text("layered_library/__init__.py,,\n")
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "unlisted_library.py").write_text(code)
+    monkeypatch.syspath_prepend(layer)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    names = ("layered_library", "own_beside", "unlisted_library")
+    found = {name: code_of(importlib.import_module(name).used)["parts"]["code"] for name in names}
+    for name in names:
+        sys.modules.pop(name)
+    assert found["layered_library"] == "layered_library.used"
+    assert found["unlisted_library"] == "unlisted_library.used"
+    assert found["own_beside"].startswith("source ")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 
 from fedhpo.cli import OK
 from fedhpo.cli.arguments import add_output, natural, positive
+from fedhpo.cli.output import print_json
 
 
 def add(one: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     written = write(facts, results, options.output or f"bench-{options.suite}.md")
     overall = ranking(results, "all settings", results.settings)
     if options.json:
-        print(json.dumps({**written, **finite({**facts, "overall": overall.data})}))
+        print_json({**written, **finite({**facts, "overall": overall.data})})
         return OK
     rows = [dict(zip(overall.columns, row, strict=True)) for row in overall.rows]
     print(Table(rows) if rows else "no method has cells under all settings")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from fedhpo.cli import OK
 from fedhpo.cli.arguments import add_output, natural
+from fedhpo.cli.output import print_json
 from fedhpo.core.errors import InputError
 from fedhpo_papers import REPRODUCTIONS, reproduction
 
@@ -61,7 +61,7 @@ def _said(found: dict[str, Any], options: argparse.Namespace) -> int:
     from fedhpo.pages.numbers import finite
 
     if options.json:
-        print(json.dumps(finite({key: value for key, value in found.items() if key != "text"})))
+        print_json(finite({key: value for key, value in found.items() if key != "text"}))
         return OK
     print(found["text"])
     for what in ("page", "figures", "data"):

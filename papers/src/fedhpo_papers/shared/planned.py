@@ -114,7 +114,7 @@ def planned_pages(
     earlier = earlier_rows(None if out is None else Path(out) / f"{file}.json", what.about, say)
     try:
         return what.write(what.run(journal, earlier))
-    except (KeyboardInterrupt, InputError):  # the latter: stopped in the middle of a ground truth
+    except (KeyboardInterrupt, SystemExit, InputError):  # the last: stopped in the middle of a ground truth
         part = list(Journal(journal, what.about)) if journal.is_file() else []
         if part and len(part) >= len(earlier):  # what is kept is not replaced by less
             what.write(part)

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import inspect
 import sys
-import sysconfig
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
@@ -26,17 +25,12 @@ from typing import Any
 import numpy as np
 
 from fedhpo.core.fingerprint.arrays import array_digest
+from fedhpo.core.fingerprint.installed import is_installed
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, type(...))
 #: Code that calls one of these, or stores items, may change a list or a mapping: these are not compared then.
 _MUTATING = {"append", "extend", "insert", "add", "update", "pop", "popitem", "setdefault", "clear", "remove"}
 _STORING = {"STORE_SUBSCR", "DELETE_SUBSCR"}
-_INSTALLED = [
-    Path(path).resolve()
-    for name, path in sysconfig.get_paths().items()
-    if name in ("stdlib", "platstdlib", "purelib", "platlib")
-]
-_FEDHPO = Path(__file__).resolve().parents[2]
 
 
 def code_of(thing: Any) -> dict[str, Any]:
@@ -304,5 +298,4 @@ def _installed(thing: Any) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:
         return name in sys.builtin_module_names or name == "builtins"
-    path = Path(file).resolve()
-    return path.is_relative_to(_FEDHPO) or any(path.is_relative_to(place) for place in _INSTALLED)
+    return is_installed(Path(file))

@@ -1,9 +1,5 @@
 // What the server knows, asked for again whenever it says that files have changed.
 
-const token = new URLSearchParams(location.search).get("token");
-
-export const mayControl = () => Boolean(token);
-
 export async function ask(path, parameters) {
   const reply = await fetch(`api/${path}?${new URLSearchParams(parameters)}`);
   const told = await reply.json().catch(() => ({ error: reply.statusText }));
@@ -12,7 +8,7 @@ export async function ask(path, parameters) {
 }
 
 export async function command(name, action) {
-  const options = { method: "POST", headers: { "X-Token": token ?? "" } };
+  const options = { method: "POST", headers: { "X-Fedhpo": "1" } }; // which another site's page cannot send
   const reply = await fetch(`api/control?${new URLSearchParams({ name, action })}`, options);
   const told = await reply.json().catch(async () => ({ error: reply.statusText }));
   if (!reply.ok) throw new Error(told.error ?? reply.statusText);
@@ -54,7 +50,10 @@ export function follow(names, refresh, state) {
     for (const name of names) parameters.append("name", name);
     source = new EventSource(`api/events?${parameters}`);
     source.onmessage = turn;
-    source.onerror = () => !ended && state("the server does not answer; trying again");
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) turn(); // refused: the answer says why
+      else if (!ended) state("the server does not answer; trying again");
+    };
   }
 
   document.addEventListener("visibilitychange", open);

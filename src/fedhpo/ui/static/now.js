@@ -1,7 +1,7 @@
 // The head of a run's page: what trains now, how fast, how long it will take, what is spent of which budget.
 
 import { el } from "./dom.js";
-import { command, mayControl } from "./live.js";
+import { command } from "./live.js";
 import { bytes, duration, score, whole } from "./words.js";
 
 export function nowPanel(run, page) {
@@ -50,8 +50,8 @@ export function nowPanel(run, page) {
       ...now.training.map((one) => el("a", { class: "chip", href: `#/run/${encodeURIComponent(run)}/trial/${one.trial}` }, `trial ${one.trial}`, el("small", {}, ` round ${one.round}${one.score === null ? "" : ` · ${score(one.score)}`}`))),
       ...(more > 0 ? [el("span", { class: "muted" }, `and ${more} more`)] : []),
     );
-    stop.hidden = !(control && mayControl() && now.status === "running");
-    resume.hidden = !(control && mayControl() && now.resumable);
+    stop.hidden = !(control && now.status === "running");
+    resume.hidden = !(control && now.resumable);
     if (now.status !== render.last) stop.disabled = resume.disabled = false;
     render.last = now.status;
     note.hidden = !said;
