@@ -20,6 +20,7 @@ from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 from fedhpo.aggregation.trimmed_mean import trimmed_mean
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.vectors import Vector
@@ -48,9 +49,11 @@ class Aggregation:
     may weigh, as a multiple of the cohort's median size; clipping bounds weights even if it is left out.
     """
 
-    weighting: str = "size"
+    weighting: str = setting("size", rule=("mean", "norm_clipping"))
     rule: str = "mean"
-    trim: float = 0.1
+    trim: float = setting(
+        0.1, rule=("trimmed_mean", "multi_krum", "nnm", "direction_filter", "agreement_filter")
+    )
     clip_norm: float | None = None
     weight_cap: float | None = None
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.settings import check_settings
 
@@ -37,6 +38,7 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self)
+        refuse_unhonoured(self)
 
     @property
     def needs(self) -> frozenset[str]:
