@@ -82,7 +82,7 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    noted = [("note", result["note"])] if result.get("note") else []
+    noted = [("note", line) for line in (result.get("note"), *result.get("said", ())) if line]
     rows = [*noted, ("cost", words), ("time", duration(result["times"]["wall_seconds"]))]
     if cost.get("simulated_seconds"):
         rows.append(("simulated time", duration(cost["simulated_seconds"])))

@@ -43,6 +43,8 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.report import write_report
     from fedhpo.tuning.progress import progress
 
+    for line in study.said():
+        note(line)
     with progress(path, quiet=options.quiet) as callback:
         result = study.tune(
             path, workers=options.workers, ray=options.ray, timeout=options.timeout, callbacks=[callback]

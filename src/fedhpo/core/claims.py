@@ -17,8 +17,12 @@ Across sections it is parts that claim keys: see `Part`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 from fedhpo.core.errors import InputError
@@ -30,6 +34,8 @@ COUNTS = "counts_where"
 GIVEN = "<given>"
 #: Stands for None, false and 0.
 LEFT_OUT = "<left out>"
+
+_REFUSES: ContextVar[bool] = ContextVar("refuses settings without effect", default=True)
 
 #: By setting, the value that it must have, or several; all of them must hold.
 Where = Mapping[str, Any]
@@ -66,19 +72,23 @@ def declared(kind: type[Any]) -> dict[str, tuple[Where, ...]]:
     return {f.name: f.metadata[COUNTS] for f in fields(kind) if COUNTS in f.metadata}
 
 
-def unhonoured(part: Any, given: Iterable[str] | None = None) -> Iterator[Unhonoured]:
+def unhonoured(
+    part: Any, given: Iterable[str] | None = None, names: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Unhonoured]:
     """The settings of a dataclass that do not count beside its others.
 
-    `given` names those that were set. Without it they are those whose value is not the default: a default
-    that was written out cannot be told from one that was left out.
+    `given` are those that were set. Without it they are those whose value is not the default: a default
+    that was written out cannot be told from one that was left out. `names` are what users call fields.
     """
-    names = set(_changed(part) if given is None else given)
+    found = set(_changed(part) if given is None else given)
     for name, either in declared(type(part)).items():
-        if name in names and (why := why_not(vars(part), either)):
-            yield Unhonoured(name, getattr(part, name), why)
+        if name in found and (why := why_not(vars(part), either, names)):
+            yield Unhonoured(names.get(name, name), getattr(part, name), why)
 
 
-def why_not(values: Mapping[str, Any], either: Sequence[Where]) -> str:
+def why_not(
+    values: Mapping[str, Any], either: Sequence[Where], names: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Why a setting does not count beside these values; empty where it does."""
     if any(all(_holds(values.get(key), wanted) for key, wanted in where.items()) for where in either):
         return ""
@@ -88,16 +98,41 @@ def why_not(values: Mapping[str, Any], either: Sequence[Where]) -> str:
         for key, wanted in where.items()
         if not _holds(values.get(key), wanted)
     }
-    needs = " or ".join(_in_words(where) for where in either)
-    found = " and ".join(f"{key} is {_found(value)}" for key, value in missed.items())
+    needs = " or ".join(
+        " and ".join(f"{names.get(key, key)} {_wanted(value)}" for key, value in where.items())
+        for where in either
+    )
+    found = " and ".join(f"{names.get(key, key)} is {_found(value)}" for key, value in missed.items())
     return f"counts only where {needs}, and {found}: leave it out, or change that"
 
 
-def refuse_unhonoured(part: Any, where: str = "", given: Iterable[str] | None = None) -> None:
+def refuse_unhonoured(
+    part: Any,
+    where: str = "",
+    given: Iterable[str] | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Refuse a dataclass of which a setting does not count; `where` is the section that it came from."""
-    found = [f"{where}.{one}" if where else str(one) for one in unhonoured(part, given)]
-    if found:
+    refuse(f"{where}.{one}" if where else str(one) for one in unhonoured(part, given, names))
+
+
+def refuse(lines: Iterable[str]) -> None:
+    """Refuse settings without effect; inside `warning_only` warn of them."""
+    found = list(lines)
+    if found and _REFUSES.get():
         raise InputError("\n".join(found))
+    for line in found:
+        warnings.warn(f"{line} (the run was begun with it, and goes on as without it)", stacklevel=3)
+
+
+@contextmanager
+def warning_only() -> Iterator[None]:
+    """For runs that an older version began with settings which it ignored: they go on as they were."""
+    before = _REFUSES.set(False)
+    try:
+        yield
+    finally:
+        _REFUSES.reset(before)
 
 
 def _changed(part: Any) -> Iterator[str]:
@@ -108,21 +143,24 @@ def _changed(part: Any) -> Iterator[str]:
 
 
 def _holds(value: Any, wanted: Any) -> bool:
-    if wanted in (GIVEN, LEFT_OUT):
-        return (value not in (None, False, 0)) == (wanted == GIVEN)
+    if wanted is None:
+        return value is None
+    if _is_mark(wanted):
+        nothing = value is None or (isinstance(value, bool | int | float) and not value)
+        return nothing == (wanted == LEFT_OUT)
     return value in wanted if isinstance(wanted, tuple) else bool(value == wanted)
 
 
-def _in_words(where: Where) -> str:
-    return " and ".join(f"{key} {_wanted(wanted)}" for key, wanted in where.items())
+def _is_mark(wanted: Any) -> bool:
+    return isinstance(wanted, str) and wanted in (GIVEN, LEFT_OUT)
 
 
 def _wanted(wanted: Any) -> str:
-    if wanted in (GIVEN, LEFT_OUT):
+    if _is_mark(wanted):
         return "is given" if wanted == GIVEN else "is left out"
     if isinstance(wanted, tuple):
         return f"is {', '.join(map(repr, wanted[:-1]))} or {wanted[-1]!r}"
-    return f"= {wanted!r}"
+    return "is left out" if wanted is None else f"= {shown(wanted)}"
 
 
 def _found(value: Any) -> str:
@@ -170,5 +208,4 @@ it: leave it out
         others = list(dict.fromkeys(part.who for part in everybody if part.honours(key)))
         who = f"; {' and '.join(others)} would honour it" if others else ""
         lines.append(f"{key} = {shown(value)}: has no effect with {combination}{who}: leave it out")
-    if lines:
-        raise InputError("\n".join(lines))
+    refuse(lines)

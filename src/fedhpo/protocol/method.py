@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from fedhpo.space import Space
 
 
+#: Why a total has no effect.
+ONE_TRAINING = "has no effect with {}, which trains once, for as many rounds as a full training has"
+
+
 @dataclass(frozen=True)
 class Method(ABC):
     """A method that users know by name. It is a frozen dataclass, and its fields are its settings.
@@ -30,6 +34,8 @@ class Method(ABC):
     name: ClassVar[str]
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
     number: ClassVar[int] = 1
+    #: Whether it trains once, whatever the total.
+    trains_once: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

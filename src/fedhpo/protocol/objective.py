@@ -275,6 +275,8 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     return (gain if objective.maximise else -gain), error, int(known.sum())
 
 
+#: By what a client that searches on its own rows scores a torch model.
+LOCAL_SCORINGS = ("accuracy", "loss")
 #: Metrics that scikit-learn's scorers call otherwise.
 _SCORERS = {
     "error": "accuracy",

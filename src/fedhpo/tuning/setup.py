@@ -9,24 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.methods import Tuner, method_of
+from fedhpo.methods import FTS, FLoRA, Tuner, method_of
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import QUERY, Federation
 from fedhpo.protocol.ledger import Budget
-from fedhpo.protocol.method import Method
+from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.session import Session
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
 from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private, private_objective
-from fedhpo.search.search import Search, check_cohort
+from fedhpo.search.search import Search, check_cohort, cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
+from fedhpo.tuning.effects import check_local_scoring, refuse_without_effect
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 
 
@@ -94,7 +96,7 @@ def prepare(
     *,
     rounds: int,
     total: int | None,
-    cohort: int,
+    cohort: int | None,
     seed: int,
     objective: Objective | str | None = None,
     objectives: Sequence[Any] | None = None,
@@ -115,19 +117,29 @@ def prepare(
         objective = natural_objective(federation)
     objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = checked_evaluator(evaluation)
+    refuse_without_effect(chosen, objective, evaluator)
+    if isinstance(chosen, FLoRA | FTS):
+        check_local_scoring(objective, federation, chosen.name)
     check_criteria(criteria, chosen, evaluator)
     wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
     federation.measure(wanted)
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
-    total = 10 * rounds if total is None else whole_number("total", total)
-    cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
-    check_cohort(cohort, len(federation.train_clients))
+    total = _total(chosen, rounds, total)
+    training = len(federation.train_clients)
+    cohort = whole_number("cohort", cohort_of(cohort, training))
+    seed = checked_seed(seed)
+    check_cohort(cohort, training)
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
     federation.require(chosen.needs, chosen.name)
     if evaluator.personalised:
         federation.require({QUERY}, "a personalised score")
+        if not federation.fine_tunes:
+            raise InputError(
+                "evaluation.personalised: a model that is trained whole, or was recorded, cannot be "
+                "fine-tuned at clients: leave it out"
+            )
     if evaluator.privacy is not None:
         if federation.timed:
             raise InputError(
@@ -154,6 +166,17 @@ def prepare(
     private = evaluator.privacy is not None
     plan = plan_private(search, chosen, federation, baseline) if private else None
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
+
+
+def _total(method: Method | Tuner, rounds: int, total: int | None) -> int:
+    """The rounds over all trials; of a method that trains once no other can be asked for."""
+    usual = rounds if method.trains_once else 10 * rounds
+    if total is None:
+        return usual
+    found = whole_number("total", total)
+    if method.trains_once and found != usual:
+        refuse([f"total = {found}: {ONE_TRAINING.format(method.name)}: leave it out"])
+    return max(found, usual) if method.trains_once else found
 
 
 def _further(criteria: Criteria, metrics: Sequence[Any]) -> list[str]:

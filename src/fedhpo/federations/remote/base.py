@@ -15,7 +15,7 @@ from fedhpo.aggregation.sizes import WEIGHT_CAP, size_limits
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.remote import messages
-from fedhpo.federations.remote.clients import SPLITS
+from fedhpo.federations.remote.clients import SGD, SPLITS
 from fedhpo.federations.remote.mailbox import Item, Post
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.nodes import Nodes
@@ -50,7 +50,8 @@ class RemoteClients(Federation):
     transport
         What brings messages to the clients' nodes, and replies back.
     clients
-        How many clients to wait for before the run begins; all nodes that are there are taken.
+        How many clients to wait for before the run begins; all nodes that are there are taken. None waits
+        for ten, or until no further one came for ten seconds.
     patience
         Seconds to wait for them.
     deadline
@@ -79,7 +80,7 @@ class RemoteClients(Federation):
         self,
         transport: Transport,
         *,
-        clients: int = 1,
+        clients: int | None = 1,
         patience: float = 300.0,
         deadline: float = 600.0,
         retries: int = 1,
@@ -93,7 +94,7 @@ class RemoteClients(Federation):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         whole = {
-            "clients": clients,
+            "clients": 1 if clients is None else clients,
             "quorum": quorum,
             "message_bytes": message_bytes,
             "most_rows": most_rows,
@@ -130,6 +131,11 @@ class RemoteClients(Federation):
                 for number, hello in sorted(hellos.items())
             }
         }
+
+    @property
+    def all_train_by_sgd(self) -> bool:
+        """Whether all clients train by fedhpo's own SGD."""
+        return all(hello.training == SGD for hello in self._clients.hellos.values())
 
     def stable_name(self, client: int) -> str | None:
         """The partition id or the name in its node's config."""

@@ -62,7 +62,7 @@ class FedPop(Preset):
     quantile: int = setting(3, *_EITHER)
     eps: float = setting(0.1, *_EITHER)
     resample: float = setting(0.1, *_EITHER)
-    annealing: Annealing = setting("cosine", *_EITHER)
+    annealing: Annealing = setting("cosine", *_EITHER)  # noqa: RUF009
     radius: float | None = setting(None, local=True)
     norm: Literal["box", "euclidean"] = setting("box", local=True)
     discount: float = setting(0.9, exchange=True, judge="losses")
@@ -70,7 +70,7 @@ class FedPop(Preset):
     judge: Literal["losses", "evaluation"] = setting("losses", exchange=True)
     rate: int = setting(3, schedule="halving")
     eliminations: int | None = setting(None, schedule="halving")
-    resample_by: ResampleBy = setting("coordinate", *_EITHER)
+    resample_by: ResampleBy = setting("coordinate", *_EITHER)  # noqa: RUF009
     shared_cohorts: bool = False
 
     name: ClassVar[str] = "fedpop"

@@ -99,6 +99,7 @@ class FedTune(Method):
     simulate: Callable[[FederatedData], Federation] | None = field(default=None, compare=False)
 
     name: ClassVar[str] = "fedtune"
+    trains_once: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self)

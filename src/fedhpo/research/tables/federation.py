@@ -67,6 +67,8 @@ class TabularFederation(Federation):
     True
     """
 
+    place, fine_tunes = "table", False
+
     def __init__(self, table: CurveTable, heterogeneity: float = 0.0) -> None:
         self.table, self.heterogeneity = table, heterogeneity
         level = table.level(heterogeneity)
