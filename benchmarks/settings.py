@@ -33,7 +33,7 @@ from settings_cells import contexts, keys
 from settings_cells.contexts import Context
 from settings_cells.keys import LISTED, Key
 
-OUTCOMES = ("honoured", "refused", "set aside", "listed", "silent", "failed")
+OUTCOMES = ("honoured", "refused", "said", "listed", "silent", "failed")
 
 #: In place of a digest.
 REFUSED = "refused"
@@ -80,6 +80,13 @@ def with_key(tables: Any, path: str, value: Any) -> dict[str, Any]:
     return found
 
 
+def value_in(tables: Any, path: str) -> Any:
+    """The value that the study has already."""
+    for name in path.split("."):
+        tables = tables.get(name) if isinstance(tables, dict) else None
+    return tables
+
+
 def with_beside(cell: Cell) -> dict[str, Any]:
     """The context's study with what the key needs beside it."""
     tables = dict(cell.context.tables)
@@ -120,18 +127,19 @@ def judged(cell: Cell) -> tuple[str, str]:
 
 def tried(cell: Cell, tables: dict[str, Any]) -> tuple[str, str]:
     """The best outcome of the key's values beside these tables."""
-    before, said = base(cell.context, tables)
+    before, why = base(cell.context, tables)
     if before == REFUSED:
-        return "refused", f"even without the key: {said}"
-    found, word = ("listed", "no other value") if not cell.key.values else ("refused", "")
-    for value in cell.key.values:
+        return "refused", f"even without the key: {why}"
+    values = [value for value in cell.key.values if value != value_in(tables, cell.key.path)]
+    found, word = ("listed", "no other value") if not values else ("refused", "")
+    for value in values:
         after, says = seen(cell.context, with_key(tables, cell.key.path, value))
         if after == REFUSED:
             word = word or says
         elif after != before:
             return "honoured", repr(value)
-        elif f"[{cell.key.path.partition('.')[0]}]" in says.removeprefix(said):
-            return "set aside", says
+        elif f"[{cell.key.path.partition('.')[0]}]" in says or cell.key.path in says:
+            return "said", says
         else:
             found, word = "silent", repr(value)
     return (

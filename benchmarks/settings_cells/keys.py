@@ -51,7 +51,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "data.part": [[0.0, 0.6]],
     "data.path": ["/nowhere"],
     "data.mixing": [1.0],
-    "model.name": ["mlp"],
+    "model.name": ["linear"],
     "model.path": ["sklearn.tree:DecisionTreeClassifier"],
     "model.scoring": ["accuracy"],
     "model.scaling": ["standard"],

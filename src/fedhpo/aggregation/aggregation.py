@@ -49,7 +49,7 @@ class Aggregation:
     may weigh, as a multiple of the cohort's median size; clipping bounds weights even if it is left out.
     """
 
-    weighting: str = setting("size", rule=("mean", "norm_clipping"))
+    weighting: str = "size"
     rule: str = "mean"
     trim: float = setting(
         0.1, rule=("trimmed_mean", "multi_krum", "nnm", "direction_filter", "agreement_filter")
@@ -103,7 +103,12 @@ class Aggregation:
         >>> Aggregation().by_size, Aggregation(rule="median").by_size, Aggregation("uniform").by_size
         (True, False, False)
         """
-        return self.weighting == "size" and self.rule in ("mean", "norm_clipping")
+        return self.weighting == "size" and not self.counts_once
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether the rule lets every client count once, whatever `weighting` says."""
+        return self.rule not in ("mean", "norm_clipping")
 
     @property
     def cap(self) -> float | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.aggregation.presets import PRESETS
+from fedhpo.aggregation.presets import PRESETS, SAFE
 from fedhpo.core.claims import refuse, refuse_unhonoured, warning_only
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import import_object
@@ -50,6 +50,7 @@ from fedhpo.study.parts import (
     refuse_without_effect,
     said_of_training,
     set_aside,
+    trainee_of,
 )
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 #: Keys that change no search.
 _BESIDE = ("name", "flower", "nvflare")
+_ONCE = "which lets every client count once"
 #: Further keys, by table.
 _KEYS_BESIDE = (("budget", "timeout"), ("app", "path"))
 
@@ -474,6 +476,8 @@ class Study:
         found = replace(start, weighting=self._weighting, **{key: getattr(server, key) for key in keys})
         if server.strategy is None:
             refuse_unhonoured(found, "server", server.model_fields_set, {"rule": "aggregation"})
+            if "weighting" in server.model_fields_set and found.counts_once and found.weighting == "size":
+                refuse([f"server.weighting = 'size': has no effect with {found.rule}, {_ONCE}: leave it out"])
         return found
 
     def check_place(self, place: str) -> None:
@@ -489,7 +493,23 @@ class Study:
         place = federation.place if federation is not None else FLOWER if self.file.app else SIMULATION
         if place not in PLACES:
             return []
-        return [*set_aside(self.given, place), *said_of_training(self.file, place)]
+        return [
+            *set_aside(self.given, place),
+            *said_of_training(self.file, place),
+            *self._said_of_weighting(place),
+        ]
+
+    def _said_of_weighting(self, place: str) -> list[str]:
+        """That clients count the same anyway, where a rule is not moved by what the study says."""
+        weighs = trainee_of(self.file, place).honours("server.aggregation") and place != TABLE
+        if (
+            not weighs
+            or self.given.get("server", {}).get("weighting") != "uniform"
+            or self.file.server.strategy
+        ):
+            return []
+        how = self.aggregation(default=Aggregation() if place == SIMULATION else SAFE)
+        return [f"server.weighting: has no effect with {how.rule}, {_ONCE}"] if how.counts_once else []
 
     def _lenient(self) -> AbstractContextManager[None]:
         """A run that was begun with settings which were ignored goes on: see `RecordedStudy`."""
@@ -569,6 +589,8 @@ class Study:
         with self._lenient():
             try:
                 refuse_other_training(self.given, table.study_tables, table.name)
+                if self.space != table.space:
+                    refuse([f"space: has no effect on table {table.name} unless it is the table's own"])
             except InputError as error:
                 raise self._error("", error) from None
 

@@ -12,10 +12,13 @@ from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.space import Space
 
 
-def refuse_without_effect(method: Method | Tuner, objective: Objective, evaluator: Evaluator) -> None:
-    """Refuse what does not count beside its others, or with this method."""
+def refuse_without_effect(
+    method: Method | Tuner, objective: Objective, evaluator: Evaluator, space: Space, federation: Federation
+) -> None:
+    """Refuse what does not count beside its others, with this method, or at these clients."""
     refuse_unhonoured(objective, "objective")
     refuse_unhonoured(evaluator, "evaluation")
     if isinstance(method, Tuner):
@@ -30,6 +33,23 @@ def refuse_without_effect(method: Method | Tuner, objective: Objective, evaluato
                 "once: leave it out, or use a method that scores trials on the way, such as 'sha'"
             ]
         )
+
+    if (knobs := space.scope("policy")) and not _has_knobs(method):
+        refuse(
+            f"space.policy.{name}: has no effect with {method.name}; the client policies of 'fedex' and "
+            "'fedpop' have such knobs: leave it out"
+            for name in knobs
+        )
+    private = evaluator.privacy
+    if private is not None and private.report_test and not len(federation.test_clients):
+        refuse(["evaluation.privacy.report_test: has no effect, no client holds test rows: leave it out"])
+
+
+def _has_knobs(method: Method | Tuner) -> bool:
+    """Whether the method, or its client policy, may read the space's scope `policy`; strangers may."""
+    tuner = method.tuner() if isinstance(method, Preset) else method
+    reader = tuner.policy if isinstance(tuner, Tuner) else method
+    return hasattr(reader, "tuned") or not type(reader).__module__.startswith("fedhpo.")
 
 
 def compares_often(method: Method | Tuner) -> bool:

@@ -117,7 +117,7 @@ def prepare(
         objective = natural_objective(federation)
     objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = checked_evaluator(evaluation)
-    refuse_without_effect(chosen, objective, evaluator)
+    refuse_without_effect(chosen, objective, evaluator, space, federation)
     if isinstance(chosen, FLoRA | FTS):
         check_local_scoring(objective, federation, chosen.name)
     check_criteria(criteria, chosen, evaluator)
