@@ -54,6 +54,11 @@ SMALL: dict[str, dict[str, Any]] = {
 TOTALS = {"hyperband": 24, "bohb": 24}
 
 
+def _total(method: str) -> dict[str, int]:
+    """Rounds over all trials; what trains once has none."""
+    return {} if method in ("proxy", "fedtune") else {"total": TOTALS.get(method, 20)}
+
+
 def clients(**options: Any) -> list[tuple[Any, Any]]:
     """Data that is quick to train on; like a user's function it may look at the order of its options."""
     rng = np.random.default_rng([options.get("seed", 0), *map(ord, "".join(options))])
@@ -72,7 +77,7 @@ def study_of(method: str) -> dict[str, Any]:
         "model": {"name": "linear"},
         "data": DATA,
         "space": SPACE,
-        "budget": {"rounds": 3, "total": TOTALS.get(method, 20), "cohort": 3, "baseline": True},
+        "budget": {"rounds": 3, **_total(method), "cohort": 3, "baseline": True},
     }
     if method == "proxy":
         return given | {

@@ -68,7 +68,9 @@ def test_without_a_word_names_are_those_of_our_training_and_the_error_says_what_
 
 
 def test_open_and_a_list_of_names_contradict_each_other():
-    with pytest.raises(InputError, match=r"client\.open: leave it out"):
+    with pytest.raises(
+        InputError, match=r"client\.open = true: counts only where hyperparameters is left out"
+    ):
         Study.from_dict({**TABLES, "client": {"open": True, "hyperparameters": ["a"]}})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 from fedhpo.aggregation.trimmed_mean import trimmed_mean
+from fedhpo.core.claims import refuse, refuse_unhonoured, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.vectors import Vector
@@ -50,7 +51,9 @@ class Aggregation:
 
     weighting: str = "size"
     rule: str = "mean"
-    trim: float = 0.1
+    trim: float = setting(
+        0.1, rule=("trimmed_mean", "multi_krum", "nnm", "direction_filter", "agreement_filter")
+    )
     clip_norm: float | None = None
     weight_cap: float | None = None
 
@@ -100,7 +103,12 @@ class Aggregation:
         >>> Aggregation().by_size, Aggregation(rule="median").by_size, Aggregation("uniform").by_size
         (True, False, False)
         """
-        return self.weighting == "size" and self.rule in ("mean", "norm_clipping")
+        return self.weighting == "size" and not self.counts_once
+
+    @property
+    def counts_once(self) -> bool:
+        """Whether the rule lets every client count once, whatever `weighting` says."""
+        return self.rule not in ("mean", "norm_clipping")
 
     @property
     def cap(self) -> float | None:
@@ -127,6 +135,34 @@ class Aggregation:
         """An aggregate of nothing yet; `memory` holds what a round before left, `cohort` its clients."""
         before = None if memory is None or self.remembers is None else memory.get(self.remembers)
         return Aggregate(self, before, cohort)
+
+
+def refuse_beside(strategy: str | None, server: str, how: Aggregation, usual: Aggregation) -> None:
+    """Refuse settings of an aggregation that do not count beside its rule, or beside a strategy.
+
+    >>> refuse_beside(None, "fedavg", Aggregation(trim=0.2), Aggregation())
+    Traceback (most recent call last):
+    ...
+    fedhpo.InputError: trim = 0.2: counts only where aggregation is 'trimmed_mean', 'multi_krum', 'nnm', \
+'direction_filter' or 'agreement_filter', and aggregation is 'mean': leave it out, or change that
+    """
+    if strategy is None:
+        refuse_unhonoured(how, given=_set_beside(how, usual), names={"rule": "aggregation"})
+        return
+    plain = Aggregation()
+    for name, value, allowed in (
+        ("server", server, ("fedavg",)),
+        ("aggregation", how.rule, (usual.rule, plain.rule)),
+        ("trim", how.trim, (usual.trim, plain.trim)),
+        ("clip_norm", how.clip_norm, (None,)),
+    ):
+        if value not in allowed:
+            refuse([f"{name} = {value!r}: has no effect beside strategy = {strategy!r}: leave it out"])
+
+
+def _set_beside(how: Aggregation, usual: Aggregation) -> list[str]:
+    """The fields that are neither the class' defaults nor those of what is usual."""
+    return [f.name for f in fields(how) if getattr(how, f.name) not in (f.default, getattr(usual, f.name))]
 
 
 #: What rules need of the rounds before, by rule: the step, or how well any two clients agreed.

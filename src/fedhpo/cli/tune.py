@@ -45,6 +45,8 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.report import write_report
     from fedhpo.tuning.progress import progress
 
+    for line in study.said():
+        note(line)
     code = OK
     try:
         with progress(path, quiet=options.quiet) as callback:

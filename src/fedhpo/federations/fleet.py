@@ -6,11 +6,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fedhpo.core.claims import GIVEN, LEFT_OUT, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
 
 #: Patterns of presence; any other name is a CSV file's.
 PATTERNS = ("always", "random", "day_night")
+#: What is drawn at random.
+_DRAWN = {"availability": PATTERNS[1:], "speed_spread": GIVEN, "stragglers": GIVEN, "dropouts": GIVEN}
 
 
 @dataclass(frozen=True)
@@ -42,20 +45,20 @@ class Fleet:
     """
 
     availability: str = "always"
-    share: float = 0.5
-    swing: float = 0.8
-    stay: float = 3600.0
+    share: float = setting(0.5, availability=PATTERNS[1:])
+    swing: float = setting(0.8, availability="day_night")
+    stay: float = setting(3600.0, availability=PATTERNS[1:])
     begin: float = 0.0
     devices: str | None = None
-    speed: float = 100.0
-    speed_spread: float = 0.0
+    speed: float = setting(100.0, devices=LEFT_OUT)
+    speed_spread: float = setting(0.0, devices=LEFT_OUT)
     bandwidth: float = 1e6
     latency: float = 1.0
     stragglers: float = 0.0
-    slowdown: float = 10.0
+    slowdown: float = setting(10.0, stragglers=GIVEN)
     dropouts: float = 0.0
     deadline: float | None = None
-    seed: int = 0
+    seed: int = setting(0, *({key: value} for key, value in _DRAWN.items()))
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -128,6 +128,8 @@ class LearnerFederation(Federation):
     (1, 3)
     """
 
+    place, fine_tunes = "simulation", False
+
     def __init__(
         self,
         data: Any,
@@ -173,6 +175,7 @@ class LearnerFederation(Federation):
         self._metrics: tuple[Metric, ...] = ()
         self._ended: dict[int, Ended[Task]] = {}
         self.capabilities = frozenset({QUERY, REPEATABLE})
+        self.usual_space = self._learner.space
         self.train_clients = self._data.train_clients
         self.validation_clients = self._data.validation_clients
         self.test_clients = self._data.test_clients

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation, refuse_beside
+from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
 from fedhpo.data import FederatedData, from_clients, without_missing
@@ -117,11 +118,15 @@ def simulate(
     _check(loss, train, device, stacking)
     if fleet is not None and not isinstance(fleet, Fleet):
         raise InputError(f"fleet must be a fedhpo.Fleet, not {shown(fleet)}")
+    how = Aggregation(weighting, aggregation, trim, clip_norm, weight_cap)
+    refuse_beside(strategy, server, how, usual=Aggregation())
+    if fleet is not None:
+        refuse_unhonoured(fleet, "fleet")
     setup = Setup(model_factory(model, data), data, loss, train, chosen(str(device)))
     settings: dict[str, Any] = {
         "server": server,
         "strategy": strategy,
-        "aggregation": Aggregation(weighting, aggregation, trim, clip_norm, weight_cap),
+        "aggregation": how,
         "workers": workers,
         "stacking": stacking,
         "missing": missing,

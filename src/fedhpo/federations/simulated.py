@@ -61,6 +61,7 @@ from fedhpo.protocol.federation import (
 )
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.metrics import Metric, check_metrics
+from fedhpo.protocol.objective import LOCAL_SCORINGS
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
@@ -145,6 +146,8 @@ def _by_row(places: Sequence[tuple[Round, int]], rows: Sequence[int]) -> list[tu
 
 class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
+
+    place, local_scorings = "simulation", LOCAL_SCORINGS
 
     def __init__(
         self,

@@ -17,18 +17,17 @@ from fedhpo.data import FederatedData, Split
 from fedhpo.engine.executor import Setup
 from fedhpo.learners.scoring import fold_rows, number_of_folds
 from fedhpo.protocol.federation import Answer, Federation, Ints, Work
+from fedhpo.protocol.objective import LOCAL_SCORINGS
 from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
 from fedhpo.space.config import Config
-
-SCORINGS = ("accuracy", "loss")
 
 
 def search_clients(setup: Setup, workers: int, task: LocalSearch, clients: Sequence[int]) -> list[Answer]:
     """Each client's answer to the query, in order."""
     from fedhpo.federations.simulated import SimulatedFederation
 
-    if task.scoring not in (None, *SCORINGS):
-        raise unknown_name("scoring", task.scoring, SCORINGS)
+    if task.scoring not in (None, *LOCAL_SCORINGS):
+        raise unknown_name("scoring", task.scoring, LOCAL_SCORINGS)
     alone, answers = _alone(setup.data, task, clients)
     searches = {client: PartySearch(task, client, len(setup.data.train.rows(client))) for client in alone.of}
     if searches:

@@ -21,7 +21,7 @@ from fedhpo.federations.flower.federation import (
 from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
-from fedhpo.study.remote import remote_federation, waiting
+from fedhpo.study.remote import remote_federation, say, waiting
 from fedhpo.tuning.result import Result
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def tune(
     study = study if isinstance(study, Study) else Study.load(study)
     directory = run_directory(context.run_config)
     with federation_of(grid, study, directory, model) as federation:
+        say(study, federation)
         return study.tune(directory, federation=federation, callbacks=callbacks)
 
 
@@ -65,6 +66,7 @@ def tuned(app: ServerApp, study: Study | str | Path) -> ServerApp:
         opened = study if isinstance(study, Study) else Study.load(study)
         directory = run_directory(context.run_config)
         with app_federation(grid, app, opened, context.run_config, directory) as federation:
+            say(opened, federation)
             result = opened.tune(directory, federation=federation)
         if result.status == "finished":
             print(f"best config: {result.best_config}\n{(directory / BLOCK).read_text(encoding='utf-8')}")
@@ -88,6 +90,7 @@ def app_federation(
     section = study.file.app
     if section is None:
         raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
+    study.check_place(RUNTIME)
     file = read_app(section.path)
     config = {**file.config, **run_config}
     config.pop(RUN_DIRECTORY, None)

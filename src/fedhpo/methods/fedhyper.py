@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.methods.preset import Preset
@@ -128,7 +129,7 @@ class FedHyper(Preset):
 
     schedule: Literal["fixed", "halving"] = "halving"
     trials: int | None = None
-    rate: int = 3
+    rate: int = setting(3, schedule="halving")
     rule: Literal["product", "cosine"] = "cosine"
     step: float = 0.1
     server_bound: float = 3.0

@@ -58,6 +58,7 @@ class Tuner:
     name: ClassVar[str] = "tuner"
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
     number: ClassVar[int] = 1
+    trains_once: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ from nvflare.collab import CollabRecipe
 
 from fedhpo.nvflare.client import Client
 from fedhpo.nvflare.server import Server
+from fedhpo.search.search import COHORT
 from fedhpo.study import Study
 
 
@@ -26,7 +27,7 @@ def recipe(
     for those of your own; `start_seconds` is how long NVFlare waits for clients to begin.
     """
     study = study if isinstance(study, Study) else Study.load(study)
-    wanted = study.file.nvflare.clients or study.file.budget.cohort
+    wanted = study.file.nvflare.clients or study.file.budget.cohort or study.file.data.clients or COHORT
     return CollabRecipe(
         job_name=name,
         server=server or Server(dict(study.given), str(Path(run).expanduser().absolute())),

@@ -18,7 +18,7 @@ from fedhpo.federations.nvflare.federation import (
 from fedhpo.federations.nvflare.transport import RUNTIME, Proxy
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
-from fedhpo.study.remote import remote_federation
+from fedhpo.study.remote import remote_federation, say
 from fedhpo.tuning.result import Result
 
 
@@ -68,6 +68,7 @@ def tune(
     """
     directory = Path(run).expanduser()
     with federation_of(clients, study, directory, model) as federation:
+        say(study, federation)
         return study.tune(directory, federation=federation, callbacks=callbacks)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
@@ -51,3 +52,11 @@ class About:
     majority: float | None
     #: What builds the model, where it is one of fedhpo's.
     zoo: dict[str, Any] | None
+    #: Where it runs: "simulation", "flower", "nvflare" or "table"; empty where a study does not know it.
+    place: str
+    #: Whether a trial's model can be fine-tuned at clients.
+    fine_tunes: bool
+    #: By what clients that search on their own rows may score; None where any of their scorers goes.
+    local_scorings: Sequence[str] | None
+    #: What is tuned where a space names nothing.
+    usual_space: Space | None

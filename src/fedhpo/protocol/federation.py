@@ -24,6 +24,7 @@ from fedhpo.core.settings import is_number
 from fedhpo.protocol.about import About
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.reasons import Reason, as_reason
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
@@ -356,6 +357,14 @@ class Federation(ABC):
     timed: bool = False
     #: "classification", "regression" or "language", where that is known.
     task: str | None = None
+    #: Where it runs: "simulation", "flower", "nvflare" or "table"; empty where a study does not know it.
+    place: str = ""
+    #: Whether a trial's model can be fine-tuned at clients.
+    fine_tunes: bool = True
+    #: By what clients that search on their own rows may score; None where any of their scorers goes.
+    local_scorings: Sequence[str] | None = None
+    #: What is tuned where a space names nothing.
+    usual_space: Space | None = None
 
     @property
     def about(self) -> About:

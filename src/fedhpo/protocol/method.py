@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.settings import check_settings
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
     from fedhpo.space import Space
+
+
+#: Why a total has no effect.
+ONE_TRAINING = "has no effect with {}, which trains once, for as many rounds as a full training has"
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Method(ABC):
     name: ClassVar[str]
     #: Raised when the calls it makes change, so that a recorded run is not resumed by another method.
     number: ClassVar[int] = 1
+    #: Whether it trains once, whatever the total.
+    trains_once: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -38,6 +45,7 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self)
+        refuse_unhonoured(self)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.federation import Federation, Floats, Ints, Scores
@@ -81,10 +82,10 @@ class Objective:
 
     metric: str = "accuracy"
     over: str = "mean"
-    tail: float = 0.1
-    weighting: str = "size"
+    tail: float = setting(0.1, over="tail")
+    weighting: str = setting("size", over=("mean", "tail"), pooled=False)
     direction: str | None = None
-    trim: float = 0.25
+    trim: float = setting(0.25, over="trimmed")
     also: Sequence[str] = ()
     pooled: bool = False
 
@@ -277,6 +278,8 @@ def paired_gain(objective: Objective, better: Scores, than: Scores) -> tuple[flo
     return (gain if objective.maximise else -gain), error, int(known.sum())
 
 
+#: By what a client that searches on its own rows scores a torch model.
+LOCAL_SCORINGS = ("accuracy", "loss")
 #: Metrics that scikit-learn's scorers call otherwise.
 _SCORERS = {
     "error": "accuracy",

@@ -22,6 +22,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.metrics import Metric
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 
@@ -56,6 +57,10 @@ class Through(Federation):
     preparation: Any = _handed_on("preparation")
     majority: float | None = _handed_on("majority")
     zoo: dict[str, Any] | None = _handed_on("zoo")
+    place: str = _handed_on("place")
+    fine_tunes: bool = _handed_on("fine_tunes")
+    local_scorings: Sequence[str] | None = _handed_on("local_scorings")
+    usual_space: Space | None = _handed_on("usual_space")
 
     @property
     def trials(self) -> Sequence[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
@@ -26,6 +26,9 @@ class FixedLength:
 
     trials: int | None = None
     side_by_side: int = 32
+
+    #: Every trial is scored once.
+    compares_often: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_settings(self)

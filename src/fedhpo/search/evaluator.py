@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedhpo.core.claims import GIVEN, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
@@ -53,8 +54,9 @@ class Evaluator:
     """
 
     clients: int | float | None = None
-    paired: bool | None = None
-    average: Literal["last", "recent"] = "last"
+    paired: bool | None = setting(None, clients=GIVEN)
+    # Where all are asked and nothing is private, a score has no error that a mean would lessen.
+    average: Literal["last", "recent"] = setting("last", {"clients": GIVEN}, {"privacy": GIVEN})
     bias: float = 0.0
     privacy: Privacy | None = None
     personalised: bool = False

@@ -513,6 +513,19 @@ class Search:
         self._on_event(Event(kind, self, self.session.replaying, trials))
 
 
+#: Clients in a round where nothing is said, and there are so many.
+COHORT = 10
+
+
+def cohort_of(wanted: int | None, clients: int) -> int:
+    """How many of so many clients train in a round: `COHORT`, or all, where nothing is said.
+
+    >>> cohort_of(None, 3), cohort_of(None, 50), cohort_of(7, 50)
+    (3, 10, 7)
+    """
+    return min(COHORT, clients) if wanted is None else wanted
+
+
 def check_cohort(cohort: int, clients: int) -> None:
     """Refuse a cohort that the federation does not have."""
     if isinstance(cohort, bool) or not isinstance(cohort, int) or cohort < 1:

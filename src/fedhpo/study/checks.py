@@ -66,12 +66,9 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
 def check_server(server: Server) -> None:
     """The server optimiser's name, or the strategy's."""
     optimiser_class(server.optimiser, "server.optimiser")
-    if server.strategy is None:
-        return
-    for key in ("optimiser", "aggregation", "trim", "clip_norm"):
-        if key in server.model_fields_set:
-            raise InputError(f"server.{key}: leave it out where server.strategy takes its place")
-    _strategy(server.strategy)
+    server.refuse_uncounted("server")
+    if server.strategy is not None:
+        _strategy(server.strategy)
 
 
 def _strategy(name: str) -> Any:
@@ -89,18 +86,10 @@ def check_app(file: StudyFile) -> None:
             "objective.metric is missing: which of the metrics that the app's evaluate returns, such as "
             "'eval_acc'? A name of the app's own needs objective.direction = 'maximize' or 'minimize' too"
         )
-    if file.server.strategy is not None:
-        raise InputError("server.strategy: leave it out, the app brings its own")
-    if file.budget.cohort > file.app.clients:
+    if file.budget.cohort is not None and file.budget.cohort > file.app.clients:
         raise InputError(
             f"budget.cohort = {file.budget.cohort}: must be at most app.clients ({file.app.clients})"
         )
-
-
-def check_client(client: Client) -> None:
-    """Its keys do not contradict each other; a function of the user's own is found when it is used."""
-    if client.open and client.hyperparameters is not None:
-        raise InputError("client.open: leave it out where client.hyperparameters names what clients take")
 
 
 def check_space(space: Space, server: Server, client: Client) -> None:
@@ -172,10 +161,10 @@ def _ends(value: Any) -> list[Any]:
     return [value]
 
 
-def check_clients(data: FederatedData, cohort: int, evaluated: int | float | None) -> None:
+def check_clients(data: FederatedData, cohort: int | None, evaluated: int | float | None) -> None:
     """The federation has the clients that rounds and evaluations ask for."""
     training, scoring = len(data.train_clients), len(data.validation_clients)
-    if cohort > training:
+    if cohort is not None and cohort > training:
         raise InputError(
             f"budget.cohort = {cohort}: must be at most {training}, the number of clients that can train"
         )

@@ -34,6 +34,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.errors import InputError
 from fedhpo.core.user_code import in_words
 from fedhpo.study.problems import problems
@@ -119,13 +120,15 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         if inner is not None and value is not None:
             given[key] = build(inner, value, f"{where}.{key}")
     try:
-        return kind(**given)
+        made = kind(**given)
     except InputError as error:
         raise InputError(f"{_culprit(kind, given, where)}: {error}") from None
     except Exception as error:
         if kind.__module__.partition(".")[0] == "fedhpo":
             raise
         raise InputError(f"{where}: {kind.__qualname__} refused its settings: {in_words(error)}") from error
+    refuse_unhonoured(made, where, values)
+    return made
 
 
 def _culprit(kind: type[Any], values: Mapping[str, Any], where: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import import_object
 from fedhpo.core.phrasing import shown
 from fedhpo.learners import HGB, LEARNERS, XGBOOST, Algorithms, Learner
+from fedhpo.learners.bagging import JOINED
 from fedhpo.space import Space
 from fedhpo.study.sections import Model, StudyFile
 
@@ -79,6 +81,8 @@ def check_learner(file: StudyFile, space: Space) -> None:
                 learner.check([key])
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
+    if "trips" in file.model.others and file.model.name not in BOOSTED:
+        refuse([f"model.trips: has no effect with {file.model.name}; boosted trees honour it: leave it out"])
     if space.scope("server"):
         raise InputError("space.server: learners have no hyperparameters of the server; leave it out")
     if not space.names:
@@ -95,6 +99,8 @@ def learner_federation(model: Model, data: FederatedData, workers: int | None) -
     from fedhpo.federations.learners import LearnerFederation
 
     values = {key: model.others.get(key, default) for key, default in OPTIONS.items()}
+    if "trips" in model.others and values["training"] not in JOINED:
+        refuse([f"model.trips: has no effect with training = {values['training']!r}: leave it out"])
     for key, value in values.items():
         if value is not None and key != "trips" and not isinstance(value, str):
             raise InputError(f"model.{key} = {shown(value)}: must be a string")

@@ -61,7 +61,7 @@ class RecordedStudy:
                 given[table] = {**given[table], **self.beside.get(table, {})}
         if total is not None:
             given["budget"]["total"] = total
-        return Study.from_dict(given, path=self.path / "study.toml")
+        return Study.from_dict(given, path=self.path / "study.toml", recorded=True)
 
     @property
     def directory(self) -> Path | None:

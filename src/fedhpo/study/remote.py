@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fedhpo.aggregation.presets import SAFE
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.learners.bagging import BAGGING, JOINED
@@ -26,9 +28,15 @@ def waiting(study: Study, runtime: str, directory: Path | None) -> dict[str, Any
     settings: dict[str, Any] = getattr(study.file, runtime).model_dump(
         exclude_none=True, exclude={"hold_replies"}
     )
-    settings.setdefault("clients", study.file.budget.cohort)
+    settings.setdefault("clients", study.file.budget.cohort or study.file.data.clients)
     settings["clients_file"] = None if directory is None else directory / CLIENTS
     return settings
+
+
+def say(study: Study, federation: RemoteClients) -> None:
+    """What the run says of the study, where there is no command line to say it."""
+    for line in study.said(federation):
+        print(f"fedhpo: {line}", file=sys.stderr, flush=True)
 
 
 def remote_federation(
@@ -42,19 +50,24 @@ def remote_federation(
     **options: Any,
 ) -> RemoteClients:
     """The study's federation: `federation(model, ...)`, or `boosted(...)`, `estimators(learner, ...)`."""
+    study.check_place(runtime)
     server, name = study.file.server, study.file.model.name
     settings = waiting(study, runtime, directory)
     if is_learner(study.file.model):
         return _learners(study, runtime, boosted, estimators, settings | options)
     if model is None:
         model = name if name in MODELS else models.find(name, "model.name")
-    return federation(
+    made = federation(
         model,
         server=server.optimiser,
         strategy=server.strategy,
         aggregation=study.aggregation(default=SAFE),
         **(settings | options),
     )
+    if study.file.client.open and made.all_train_by_sgd:
+        made.close()
+        refuse(["client.open = true: has no effect, as all clients train by fedhpo's SGD: leave it out"])
+    return made
 
 
 def _learners(
@@ -74,7 +87,9 @@ def _learners(
             f"model.scaling = {model.others['scaling']!r}: over {over} nobody knows the range of all "
             f"clients' rows; leave it out, or write {FITTED!r}"
         )
+    cap = study.file.server.weight_cap
     settings = {"scoring": model.others.get("scoring") or BALANCED, **settings}
+    settings |= {} if cap is None else {"weight_cap": cap}
     if model.name not in BOOSTED:
         if "training" in model.others:
             raise InputError(

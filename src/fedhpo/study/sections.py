@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fedhpo.core.claims import Where, counts_where, refuse, why_not
+from fedhpo.core.phrasing import shown
 from fedhpo.federations.fleet import Fleet
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
@@ -16,6 +19,17 @@ class Section(BaseModel):
     """A table whose keys are all known."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    #: Keys that count only beside others: see `fedhpo.core.claims`.
+    counts: ClassVar[Mapping[str, Sequence[Where]]] = {}
+
+    def refuse_uncounted(self, where: str) -> None:
+        """Refuse keys that were set and do not count beside the others."""
+        refuse(
+            f"{where}.{key} = {shown(getattr(self, key))}: {why}"
+            for key in sorted(self.model_fields_set & self.counts.keys())
+            if (why := why_not(dict(self), self.counts[key]))
+        )
 
 
 class OpenSection(Section):
@@ -94,6 +108,8 @@ class Client(Section):
     Then the names in `[space.client]` are the training's own, of any scalar type.
     """
 
+    counts = {"open": counts_where(hyperparameters=None)}
+
     train: str | None = Field(
         None,
         description="`package.module:function`, called as `function(model, data, hyperparameters, "
@@ -110,6 +126,8 @@ class Client(Section):
 
 class Server(Section):
     """How the server puts updates together; hyperparameters of its optimiser stand in `[space.server]`."""
+
+    counts = dict.fromkeys(("optimiser", "aggregation", "trim", "clip_norm"), counts_where(strategy=None))
 
     optimiser: str = Field("fedavg", description="server optimiser, or `package.module:Name`")
     strategy: str | None = Field(
@@ -158,7 +176,10 @@ class Remote(Section):
     """How clients that are asked by messages are waited for."""
 
     clients: int | None = Field(
-        None, ge=1, description="clients to wait for before the run begins; `budget.cohort` if left out"
+        None,
+        ge=1,
+        description="clients to wait for before the run begins; `budget.cohort` if left out, else "
+        "`data.clients`, else ten, or fewer where no further one comes for ten seconds",
     )
     patience: float = Field(300.0, gt=0, description="seconds to wait for them")
     deadline: float = Field(600.0, gt=0, description="seconds that a client has for each task")
@@ -196,7 +217,9 @@ class Budget(Section):
 
     rounds: int = Field(ge=1, description="rounds of one final training")
     total: int | None = Field(None, ge=1, description="rounds over all trials; 10 x `rounds` if left out")
-    cohort: int = Field(10, ge=1, description="clients in a round")
+    cohort: int | None = Field(
+        None, ge=1, description="clients in a round; 10, or all where there are fewer, if left out"
+    )
     timeout: float | None = Field(None, gt=0, description="seconds after which the run stops, to be resumed")
     baseline: bool = Field(
         False, description="train your own config (the defaults) to the end too, outside the budget"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from fedhpo.aggregation.aggregation import Aggregation
-from fedhpo.aggregation.presets import PRESETS
+from fedhpo.aggregation.presets import PRESETS, SAFE
+from fedhpo.core.claims import refuse, refuse_unhonoured, warning_only
 from fedhpo.core.errors import Concerns, InputError
 from fedhpo.core.objects import import_object
 from fedhpo.federations.apps.app_file import read_app
@@ -23,13 +24,12 @@ from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_
 from fedhpo.federations.fleet import Fleet
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
-from fedhpo.protocol.method import Method
+from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.objective import BALANCED, Objective, natural_objective, objective_of
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
 from fedhpo.study.checks import (
     check_app,
-    check_client,
     check_clients,
     check_data,
     check_model,
@@ -40,6 +40,18 @@ from fedhpo.study.from_dataclass import build
 from fedhpo.study.learners import check_learner, is_learner, learner_federation, learner_tables
 from fedhpo.study.loading import dealt_data, model_for
 from fedhpo.study.methods import method_in
+from fedhpo.study.parts import (
+    FLOWER,
+    PLACES,
+    SIMULATION,
+    TABLE,
+    refuse_anywhere,
+    refuse_other_training,
+    refuse_without_effect,
+    said_of_training,
+    set_aside,
+    trainee_of,
+)
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
 from fedhpo.study.renamed import with_new_keys
@@ -58,6 +70,7 @@ if TYPE_CHECKING:
 
 #: Keys that change no search.
 _BESIDE = ("name", "flower", "nvflare")
+_ONCE = "which lets every client count once"
 #: Further keys, by table.
 _KEYS_BESIDE = (("budget", "timeout"), ("app", "path"))
 
@@ -80,6 +93,8 @@ class Study:
     file: StudyFile
     text: str | None = None
     path: Path | None = None
+    #: Whether it comes from a run's record.
+    recorded: bool = False
 
     @classmethod
     def load(cls, path: str | Path, *, app: str | Path | None = None) -> Study:
@@ -109,14 +124,23 @@ class Study:
 
     @classmethod
     def from_dict(
-        cls, given: Mapping[str, Any], *, text: str | None = None, path: str | Path | None = None
+        cls,
+        given: Mapping[str, Any],
+        *,
+        text: str | None = None,
+        path: str | Path | None = None,
+        recorded: bool = False,
     ) -> Study:
-        """Check a study given as tables; `path` leads the error messages."""
+        """Check a study given as tables; `path` leads the error messages.
+
+        One that was `recorded` may hold settings without effect, which older versions accepted.
+        """
         where = f"{path}: " if path else ""
         try:
             given = with_new_keys(plain(given))
-            study = cls(given, _file(given), text, Path(path) if path else None)
-            study._check()
+            study = cls(given, _file(given), text, Path(path) if path else None, recorded)
+            with study._lenient():
+                study._check()
         except ValidationError as error:
             raise InputError("\n".join(where + line for line in problems(error, StudyFile))) from None
         except InputError as error:
@@ -125,9 +149,8 @@ class Study:
 
     def _check(self) -> None:
         check_server(self.file.server)
-        if self.file.device != "cpu" and (self.file.app is not None or is_learner(self.file.model)):
-            why = "a Flower app chooses its device" if self.file.app else "this model trains on the CPU"
-            raise InputError(f"device = {self.file.device!r}: leave it out, because {why}")
+        self.file.client.refuse_uncounted("client")
+        refuse_anywhere(self.file, self.given)
         if self.file.app is None:
             check_data(self.file.data)
         if self.file.app is not None:
@@ -138,12 +161,16 @@ class Study:
             check_learner(self.file, self.space)
         else:
             check_model(self.file.model, self.file.space.model)
-            check_client(self.file.client)
             check_space(self.space, self.file.server, self.file.client)
         _ = self.method, self.objective, self.evaluator, self.proxy_study, self.fleet
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
+        if self.evaluator.privacy is not None and self.given.get("objective", {}).get("weighting") == "size":
+            raise InputError(
+                "objective.weighting = 'size': leave it out where [evaluation.privacy] is set, all clients "
+                "count the same then"
+            )
         for name, remote in (("flower", self.file.flower), ("nvflare", self.file.nvflare)):
             if remote.hold_replies >= remote.deadline:
                 raise InputError(
@@ -151,6 +178,8 @@ class Study:
                     f"({remote.deadline:g}), after which a reply is too late"
                 )
         budget = self.file.budget
+        if budget.total is not None and self.method.trains_once:
+            refuse([f"budget.total = {budget.total}: {ONE_TRAINING.format(self.method.name)}: leave it out"])
         if budget.total is not None and budget.total < budget.rounds:
             raise InputError(
                 f"budget.total = {budget.total}: must be at least budget.rounds ({budget.rounds}), "
@@ -170,7 +199,9 @@ class Study:
 
     def beside(self, federation: Federation | None = None) -> dict[str, Any]:
         """What `to_dict` leaves out, and where it runs: kept in the record to go on in the same way."""
+        said = self.said(federation)
         return {
+            **({"said": said} if said else {}),
             "tables": {key: value for key, value in self.given.items() if key in _BESIDE},
             **{
                 table: {key: self.given[table][key]} if key in self.given.get(table, {}) else {}
@@ -193,7 +224,7 @@ class Study:
             return self
         given = {**self.given, key: value}
         text = None if self.text is None else with_key(self.text, key, value)
-        return replace(self, given=given, file=_file(given), text=text)
+        return Study.from_dict(given, text=text, path=self.path)
 
     @property
     def name(self) -> str:
@@ -349,9 +380,6 @@ class Study:
         """When clients are there and how fast they are, where the simulation has a clock."""
         if self.file.federation is None:
             return None
-        if self.file.app is not None or is_learner(self.file.model):
-            what = "[app]" if self.file.app is not None else f"model.name = {self.file.model.name!r}"
-            raise InputError(f"federation: leave it out with {what}; time is simulated for torch models only")
         if self.evaluator.privacy is not None:
             raise InputError(
                 "federation: leave it out where [evaluation.privacy] is set; epsilon is divided among "
@@ -388,6 +416,7 @@ class Study:
             return self._app_federation()
         from fedhpo.federations.simulate import simulate
 
+        self.check_place(SIMULATION)
         data, server = self.load_data() if data is None else data, self.file.server
         try:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
@@ -419,8 +448,11 @@ class Study:
 
         app, cap = self.file.app, self.file.server.weight_cap
         assert app is not None
+        self.check_place(FLOWER)
         settings = self.file.flower.model_dump(exclude={"clients"}, exclude_unset=True)
         try:
+            if "clients" in self.file.flower.model_fields_set:
+                refuse(["flower.clients: has no effect in this process, app.clients counts: leave it out"])
             return app_in_process(
                 app.path, app.clients, self.objective, app.setup, weight_cap=cap, **settings
             )
@@ -437,7 +469,47 @@ class Study:
         if start is None:
             start = Aggregation(rule=str(server.aggregation))
         keys = server.model_fields_set & {"trim", "clip_norm", "weight_cap"}
-        return replace(start, weighting=self._weighting, **{key: getattr(server, key) for key in keys})
+        found = replace(start, weighting=self._weighting, **{key: getattr(server, key) for key in keys})
+        if server.strategy is None:
+            refuse_unhonoured(found, "server", server.model_fields_set, {"rule": "aggregation"})
+            if "weighting" in server.model_fields_set and found.counts_once and found.weighting == "size":
+                refuse([f"server.weighting = 'size': has no effect with {found.rule}, {_ONCE}: leave it out"])
+        return found
+
+    def check_place(self, place: str) -> None:
+        """Refuse keys that nobody honours where the study is to run; see `fedhpo.study.parts`."""
+        with self._lenient():
+            try:
+                refuse_without_effect(self.file, self.given, place)
+            except InputError as error:
+                raise self._error("", error) from None
+
+    def said(self, federation: Federation | None = None) -> list[str]:
+        """What the run says of the study: sections that are set aside, and a training that is a default."""
+        place = federation.place if federation is not None else FLOWER if self.file.app else SIMULATION
+        if place not in PLACES:
+            return []
+        return [
+            *set_aside(self.given, place),
+            *said_of_training(self.file, place),
+            *self._said_of_weighting(place),
+        ]
+
+    def _said_of_weighting(self, place: str) -> list[str]:
+        """That clients count the same anyway, where a rule is not moved by what the study says."""
+        weighs = trainee_of(self.file, place).honours("server.aggregation") and place != TABLE
+        if (
+            not weighs
+            or self.given.get("server", {}).get("weighting") != "uniform"
+            or self.file.server.strategy
+        ):
+            return []
+        how = self.aggregation(default=Aggregation() if place == SIMULATION else SAFE)
+        return [f"server.weighting: has no effect with {how.rule}, {_ONCE}"] if how.counts_once else []
+
+    def _lenient(self) -> AbstractContextManager[None]:
+        """A run that was begun with settings which were ignored goes on: see `RecordedStudy`."""
+        return warning_only() if self.recorded else nullcontext()
 
     @property
     def _weighting(self) -> str:
@@ -470,15 +542,20 @@ class Study:
         """
         from fedhpo.tuning.tune import tune
 
-        budget, proxy = self.file.budget, self.proxy_study
-        with self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened:
+        budget = self.file.budget
+        if federation is not None:
+            self._check_recorded_by(federation)
+        with (
+            self._lenient(),
+            self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened,
+        ):
             try:
                 result = tune(
                     opened,
                     self.space,
                     self._method_on(workers, callbacks),
                     rounds=budget.rounds,
-                    total=budget.rounds if proxy is not None or self._is_fedtune else budget.total,
+                    total=budget.total,
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,
@@ -502,6 +579,19 @@ class Study:
                     raise
                 raise self._error("", error) from error
 
+    def _check_recorded_by(self, federation: Federation) -> None:
+        """On a table, what the study says of training must be what was recorded."""
+        if federation.place != TABLE:
+            return
+        table: Any = getattr(federation, "table")  # noqa: B009  # tables are above studies
+        with self._lenient():
+            try:
+                refuse_other_training(self.given, table.study_tables, table.name)
+                if self.space != table.space:
+                    refuse([f"space: has no effect on table {table.name} unless it is the table's own"])
+            except InputError as error:
+                raise self._error("", error) from None
+
     def plan(self, draws: int = 5, *, federation: Federation | None = None) -> TimePlan:
         """How long it will take by its clients' clock; needs `[federation]`. See `fedhpo.tuning.plan`.
 
@@ -513,7 +603,7 @@ class Study:
         if self.fleet is None and federation is None:
             need = "federation is missing: write [federation], with speed and availability of the clients"
             raise self._error("", InputError(need))
-        budget, proxy = self.file.budget, self.proxy_study
+        budget = self.file.budget
         with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
             if not isinstance(opened, SimulatedFederation):
                 raise InputError(f"a plan needs a simulated federation, not {type(opened).__name__}")
@@ -525,7 +615,7 @@ class Study:
                     seed=self.file.seed,
                     draws=draws,
                     rounds=budget.rounds,
-                    total=budget.rounds if proxy is not None or self._is_fedtune else budget.total,
+                    total=budget.total,
                     cohort=budget.cohort,
                     objective=self._objective_of(opened) if self.file.objectives is None else None,
                     objectives=self.file.objectives,

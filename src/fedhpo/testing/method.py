@@ -24,6 +24,7 @@ from fedhpo.protocol.method import Method
 from fedhpo.research.tables.federation import TabularFederation
 from fedhpo.research.tables.replay import replay
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.search import cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.testing.runs import CONDITIONAL, PLAIN, facts_of, simulated, stopped_at_every_event
@@ -110,7 +111,7 @@ class MethodSuite:
             self.method(),
             rounds=9,
             total=90,
-            cohort=table.study.file.budget.cohort,
+            cohort=cohort_of(table.study.file.budget.cohort, len(table.train_clients)),
             objective=table.study.objective,
         )
         assert recorded.cost["rounds"] == found.rounds

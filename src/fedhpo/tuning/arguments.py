@@ -30,6 +30,20 @@ def check_world(federation: Any, space: Any) -> None:
         )
 
 
+def searched_space(space: Space, federation: Federation) -> Space:
+    """The space; where it names nothing to tune, the learner's own, with what the space fixes."""
+    own = federation.usual_space
+    if space.names or own is None:
+        return space
+    fixed = {scope: dict(table) for scope, table in space.to_dict().items() if table}
+    named = {key for table in fixed.values() for key in table}
+    usual = {
+        scope: {key: value for key, value in table.items() if key not in named}
+        for scope, table in own.to_dict().items()
+    }
+    return Space.from_dict({scope: usual.get(scope, {}) | fixed.get(scope, {}) for scope in {*usual, *fixed}})
+
+
 def checked_objective(objective: Any) -> Objective:
     """An objective, or the metric that it optimises."""
     if objective is None:

@@ -66,6 +66,7 @@ class ProxySearch(Method):
     callbacks: Sequence[Callable[[Any], Any]] = field(default=(), compare=False)
 
     name: ClassVar[str] = "proxy"
+    trains_once: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         from fedhpo.methods import method_of

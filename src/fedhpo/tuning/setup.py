@@ -9,14 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.methods import Tuner, method_of
+from fedhpo.methods import FTS, FLoRA, Tuner, method_of
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import QUERY, Federation
 from fedhpo.protocol.ledger import Budget
-from fedhpo.protocol.method import Method
+from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.session import Session
@@ -24,10 +25,11 @@ from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
 from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private, private_objective
-from fedhpo.search.search import Search, check_cohort
+from fedhpo.search.search import Search, check_cohort, cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
+from fedhpo.tuning.effects import check_local_scoring, refuse_without_effect
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.trust import check_choice
 
@@ -98,7 +100,7 @@ def prepare(
     *,
     rounds: int,
     total: int | None,
-    cohort: int,
+    cohort: int | None,
     seed: int,
     objective: Objective | str | None = None,
     objectives: Sequence[Any] | None = None,
@@ -121,15 +123,20 @@ def prepare(
         objective = natural_objective(federation)
     objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = _as_begun(checked_evaluator(evaluation), begun)
+    refuse_without_effect(chosen, objective, evaluator, space, federation)
+    if isinstance(chosen, FLoRA | FTS):
+        check_local_scoring(objective, federation, chosen.name)
     check_criteria(criteria, chosen, evaluator)
     check_choice(evaluator, objective, federation)
     wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
     federation.measure(wanted)
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
-    total = 10 * rounds if total is None else whole_number("total", total)
-    cohort, seed = whole_number("cohort", cohort), checked_seed(seed)
-    check_cohort(cohort, len(federation.train_clients))
+    total = _total(chosen, rounds, total)
+    training = len(federation.train_clients)
+    cohort = whole_number("cohort", cohort_of(cohort, training))
+    seed = checked_seed(seed)
+    check_cohort(cohort, training)
     if not len(federation.validation_clients):
         raise InputError("no client holds validation data: there is nothing to select by")
     federation.require(chosen.needs, chosen.name)
@@ -137,6 +144,11 @@ def prepare(
         chosen.check_federation(federation)
     if evaluator.personalised:
         federation.require({QUERY}, "a personalised score")
+        if not federation.fine_tunes:
+            raise InputError(
+                "evaluation.personalised: a model that is trained whole, or was recorded, cannot be "
+                "fine-tuned at clients: leave it out"
+            )
     if evaluator.privacy is not None:
         if federation.timed:
             raise InputError(
@@ -174,6 +186,17 @@ def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluato
     if evaluator.privacy is None or then is None or "held_out" in then:
         return evaluator
     return replace(evaluator, privacy=replace(evaluator.privacy, held_out=0.0, clip=1.0))
+
+
+def _total(method: Method | Tuner, rounds: int, total: int | None) -> int:
+    """The rounds over all trials; of a method that trains once no other can be asked for."""
+    usual = rounds if method.trains_once else 10 * rounds
+    if total is None:
+        return usual
+    found = whole_number("total", total)
+    if method.trains_once and found != usual:
+        refuse([f"total = {found}: {ONE_TRAINING.format(method.name)}: leave it out"])
+    return max(found, usual) if method.trains_once else found
 
 
 def _further(criteria: Criteria, metrics: Sequence[Any]) -> list[str]:

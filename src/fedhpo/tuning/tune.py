@@ -33,6 +33,7 @@ from fedhpo.tuning.arguments import (
     checked_interrupt,
     checked_run,
     checked_timeout,
+    searched_space,
 )
 from fedhpo.tuning.conclusion import Conclusion, conclude
 from fedhpo.tuning.model_file import keep_model
@@ -58,7 +59,7 @@ def tune(
     *,
     rounds: int,
     total: int | None = None,
-    cohort: int = 10,
+    cohort: int | None = None,
     seed: int = 0,
     run: str | Path | None = None,
     objective: Objective | str | None = None,
@@ -92,7 +93,7 @@ def tune(
     total
         The rounds to spend over all trials; 10 times `rounds` by default.
     cohort
-        How many clients train in a round.
+        How many clients train in a round; 10 by default, or all where there are fewer.
     run
         A directory that keeps the run. If the run is there already, it is resumed, or, if it had
         finished, its result comes back at once. Without it nothing is kept.
@@ -136,6 +137,7 @@ def tune(
     (3, 15)
     """
     check_world(federation, space)
+    space = searched_space(space, federation)
     kept = checked_run(run)
     check_flag("baseline", baseline)
     check_flag("progress", progress)
@@ -275,6 +277,8 @@ def _finished(
     if trust := trust_of(search, federation):
         outcome["trust"] = trust
     outcome["note"] = majority_note(federation, search.objective, outcome["best"])
+    if said := (held.record.get("beside") or {}).get("said"):
+        outcome["said"] = said
     if shared is not None:  # a run that was stopped may go on, and keeps what it took
         stays = bool(reason) and session.kept
         outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()

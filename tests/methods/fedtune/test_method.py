@@ -245,7 +245,12 @@ def test_the_study_file(tmp_path, monkeypatch, capsys):
     assert "what it found is not known here" in report
     # The table that it wrote serves a study without proxy data.
     other = STUDY.replace('[proxy.data]\nname = "digits"\nseed = 5\n', "")
+    filling = "indices = [0.2, 0.8]\nquantities = [30]\nclients = 2\nlength = 2\nsteps = 3\n"
     other = other.replace('name = "fedtune"', 'name = "fedtune"\ntable = "runs/study/table.json"')
+    (tmp_path / "other.toml").write_text(other)
+    assert main(["tune", "other.toml", "--workers", "0", "--quiet", "--json"]) == 2
+    assert "method.steps = 3: counts only where table is left out" in capsys.readouterr().err
+    other = other.replace(filling, "")
     (tmp_path / "other.toml").write_text(other)
     assert main(["tune", "other.toml", "--workers", "0", "--quiet", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)

@@ -17,6 +17,7 @@ from fedhpo.research.tables import CurveTable
 from fedhpo.samplers import OptunaSampler, Random
 from fedhpo.schedules import FixedLength
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.search import cohort_of
 from fedhpo.space.config import Config
 from fedhpo_papers.bench.baselines.learned import Listed, portfolio, proxied
 from fedhpo_papers.bench.baselines.optuna import OptunaPruned
@@ -40,7 +41,7 @@ class Task:
     @property
     def cohort(self) -> int:
         """Clients that train in a round."""
-        return self.table.study.file.budget.cohort
+        return cohort_of(self.table.study.file.budget.cohort, len(self.table.train_clients))
 
 
 Mechanism = Literal["laplace", "topk", "permute-and-flip", "repeated"]

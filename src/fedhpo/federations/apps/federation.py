@@ -65,7 +65,7 @@ class AppFederation(RemoteClients):
         How clients are waited for: see `RemoteClients`.
     """
 
-    own_metrics = True
+    own_metrics, fine_tunes, place = True, False, "flower"
 
     def __init__(
         self,

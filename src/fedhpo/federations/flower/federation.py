@@ -25,6 +25,7 @@ class FlowerFederation(RemoteFederation):
     """
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(self, grid: Grid, model: str | nn.Module | ModelFactory | Arrays, **settings: Any) -> None:
         super().__init__(FlowerTransport(grid), model, **settings)
@@ -34,6 +35,7 @@ class FlowerLearnerFederation(RemoteLearnerFederation):
     """Clients behind a Flower grid that boost trees; the rest is that of `RemoteLearnerFederation`."""
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(self, grid: Grid, **settings: Any) -> None:
         super().__init__(FlowerTransport(grid), **settings)
@@ -43,6 +45,7 @@ class FlowerEstimatorFederation(RemoteEstimatorFederation):
     """Clients behind a Flower grid that fit estimators; the rest is that of `RemoteEstimatorFederation`."""
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(self, grid: Grid, learner: Learner | Algorithms, **settings: Any) -> None:
         super().__init__(FlowerTransport(grid), learner, **settings)

@@ -25,6 +25,7 @@ class NVFlareFederation(RemoteFederation):
     """
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(
         self, sites: Iterable[Proxy], model: str | nn.Module | ModelFactory | Arrays, **settings: Any
@@ -37,6 +38,7 @@ class NVFlareLearnerFederation(RemoteLearnerFederation):
     """The sites of an NVFlare job that boost trees; the rest is that of `RemoteLearnerFederation`."""
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(self, sites: Iterable[Proxy], **settings: Any) -> None:
         transport, settings = _ready(sites, settings)
@@ -47,6 +49,7 @@ class NVFlareEstimatorFederation(RemoteEstimatorFederation):
     """The sites of an NVFlare job that fit estimators; the rest is that of `RemoteEstimatorFederation`."""
 
     runtime: ClassVar[str] = RUNTIME
+    place = RUNTIME
 
     def __init__(self, sites: Iterable[Proxy], learner: Learner | Algorithms, **settings: Any) -> None:
         transport, settings = _ready(sites, settings)

@@ -53,7 +53,8 @@ class RemoteClients(Federation):
     transport
         What brings messages to the clients' nodes, and replies back.
     clients
-        How many clients to wait for before the run begins; all nodes that are there are taken.
+        How many clients to wait for before the run begins; all nodes that are there are taken. None waits
+        for ten, or until no further one came for ten seconds.
     patience
         Seconds to wait for them.
     deadline
@@ -84,7 +85,7 @@ class RemoteClients(Federation):
         self,
         transport: Transport,
         *,
-        clients: int = 1,
+        clients: int | None = 1,
         patience: float = 300.0,
         deadline: float = 600.0,
         retries: int = 1,
@@ -98,7 +99,7 @@ class RemoteClients(Federation):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         whole = {
-            "clients": clients,
+            "clients": 1 if clients is None else clients,
             "quorum": quorum,
             "message_bytes": message_bytes,
             "most_rows": most_rows,
@@ -135,6 +136,11 @@ class RemoteClients(Federation):
                 for number, hello in sorted(hellos.items())
             }
         }
+
+    @property
+    def all_train_by_sgd(self) -> bool:
+        """Whether all clients train by fedhpo's own SGD."""
+        return all(hello.training == SGD for hello in self._clients.hellos.values())
 
     def stable_name(self, client: int) -> str | None:
         """The partition id or the name in its node's config."""

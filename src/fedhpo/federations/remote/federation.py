@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.aggregation import Aggregation, refuse_beside
 from fedhpo.aggregation.presets import SAFE
 from fedhpo.aggregation.server import optimiser_class
 from fedhpo.aggregation.sizes import beyond_use
@@ -24,7 +24,6 @@ from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.base import RemoteClients, joined_by
-from fedhpo.federations.remote.clients import SGD
 from fedhpo.federations.remote.mailbox import ArraysParcel, Item
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.models import Arrays, TorchModel
@@ -34,6 +33,7 @@ from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strateg
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
+from fedhpo.protocol.objective import LOCAL_SCORINGS
 from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.space.config import Config
 
@@ -72,6 +72,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         **settings: Any,
     ) -> None:
         optimiser_class(server)  # an unknown name is an error here, not in the first round
+        if aggregation is not None:
+            refuse_beside(strategy, server, aggregation, usual=SAFE)
         self._server = server
         self._aggregation = aggregation or SAFE
         if self._aggregation.cap is not None:
@@ -87,6 +89,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities |= able
+        self.local_scorings = LOCAL_SCORINGS if self.all_train_by_sgd else None
 
     def _server_model(self, model: Any) -> TorchModel | Arrays:
         if isinstance(model, Arrays):
@@ -152,7 +155,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     def _epochs(self, config: Mapping[str, Any]) -> int:
         """Checks client hyperparameters, where the clients' training is ours, and counts epochs."""
         hellos = self._clients.hellos.values()
-        if all(hello.training == SGD for hello in hellos):
+        if self.all_train_by_sgd:
             return parse(Local, "client", config).epochs
         for declared in {hello.hyperparameters for hello in hellos if hello.hyperparameters is not None}:
             for name in config:

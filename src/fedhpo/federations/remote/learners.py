@@ -108,6 +108,7 @@ class RemoteLearnerFederation(RemoteClients):
     runtime: ClassVar[str]
     #: What clients must train, as they say when they come, and how an error names it.
     _kind, _does = TREES, "boosts no trees"
+    fine_tunes = False
 
     def __init__(
         self,

@@ -16,6 +16,8 @@ from fedhpo.protocol.reasons import Reason
 
 #: Seconds between looks for nodes while none is waited for, and until one that failed is greeted again.
 _LOOK, _AGAIN = 0.5, 10.0
+#: Clients to wait for where nothing says how many there are, and seconds after which no further one comes.
+_USUAL, _SETTLED = 10, 10.0
 
 
 class Nodes:
@@ -30,14 +32,24 @@ class Nodes:
         self._refused = ""  # why the first node could not take part
         self._hopeless: set[int] = set()  # nodes whose client cannot be loaded, or cannot read a greeting
 
-    def gather(self, wanted: int, patience: float, file: Path | None) -> Clients:
-        """Wait for so many clients and number them; a run that was begun before has its own from `file`."""
+    def gather(self, wanted: int | None, patience: float, file: Path | None) -> Clients:
+        """Wait for so many clients and number them; a run that was begun before has its own from `file`.
+
+        None waits for `_USUAL`, or until no further one came for `_SETTLED` seconds.
+        """
+        settles = wanted is None
+        wanted = _USUAL if wanted is None else wanted
         all_there = wanted
         if file is not None and file.exists():
             self._clients, wanted = Clients.load(file, self._most_rows), 1
             all_there = len(self._clients.hellos)
         again, end = self._post.clock() + _AGAIN, self._post.clock() + patience
+        known, settled = 0, self._post.clock() + _SETTLED
         while self.look() or self._count < wanted:
+            if self._count > known:
+                known, settled = self._count, self._post.clock() + _SETTLED
+            if settles and known and self._post.clock() > settled:
+                break
             if self._post.clock() > end and self._count >= wanted:
                 break
             if self._post.clock() > end:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo import schedules
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedex import policy as policies
 from fedhpo.methods.fedex.auto import AUTO
@@ -39,7 +40,7 @@ class FedEx(FedExSettings, Preset):
 
     schedule: Literal["fixed", "halving", "hyperband"] = "halving"
     trials: int | None = None
-    rate: int = 3
+    rate: int = setting(3, schedule=("halving", "hyperband"))
 
     name: ClassVar[str] = "fedex"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from fedhpo.core.claims import GIVEN, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import whole_number
 from fedhpo.methods.fedex.baseline import FIRST_BASELINES, FirstBaseline
@@ -19,8 +20,8 @@ from fedhpo.methods.fedex.steps import STEP_RULES, StepRule
 class FedExSettings:
     """What can be set of FedEx; see `FedEx`."""
 
-    arms: int = 27
-    eps: float = 0.1
+    arms: int = setting(27, grid=None, start=None)
+    eps: float = setting(0.1, start=None)
     steps: StepRule = "aggressive"
     gamma: float = 0.0
     baseline: FirstBaseline = "pretrain"
@@ -33,7 +34,7 @@ class FedExSettings:
     entropy: float = 0.0
     eliminate: float = 0.0
     landmarks: int = 0
-    landmark_rounds: int = 5
+    landmark_rounds: int = setting(5, landmarks=GIVEN)
     start: LearnedPolicy | str | None = None
     grid: int | Mapping[str, Sequence[Any]] | None = None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.fedpop.local import FedPopLocal
@@ -44,10 +45,10 @@ class FedPopAuthorsCode(Preset):
     schedule: Literal["fixed", "halving"] = "halving"
     local: Literal["selected", "static", "off"] = "selected"
     exchange: bool = True
-    interval: float = 0.1
-    eps: float = 0.1
-    resample: float = 0.1
-    rate: int = 3
+    interval: float = setting(0.1, {"exchange": True}, {"local": "selected"})
+    eps: float = setting(0.1, {"exchange": True}, {"local": ("selected", "static")})
+    resample: float = setting(0.1, exchange=True)
+    rate: int = setting(3, schedule="halving")
 
     name: ClassVar[str] = "fedpop-authors-code"
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.core.streams import stream
@@ -71,7 +72,7 @@ class Exchange:
     eps: float = 0.1
     resample: float = 0.1
     annealing: Annealing = "cosine"
-    discount: float = 0.9
+    discount: float = setting(0.9, judge="losses")
     asynchronous: bool = False
     judge: Literal["losses", "evaluation"] = "losses"
     resample_by: ResampleBy = "coordinate"

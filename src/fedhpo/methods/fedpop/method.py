@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedpop.evolution import ResampleBy
 from fedhpo.methods.fedpop.exchange import Exchange
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 SCHEDULES = ("fixed", "halving")
+
+
+#: Both FedPop-L and FedPop-G perturb configs.
+_EITHER = ({"local": True}, {"exchange": True})
 
 
 @dataclass(frozen=True)
@@ -53,19 +58,19 @@ class FedPop(Preset):
     schedule: Literal["fixed", "halving"] = "fixed"
     local: bool = True
     exchange: bool = True
-    interval: int | float = 0.1
-    quantile: int = 3
-    eps: float = 0.1
-    resample: float = 0.1
-    annealing: Annealing = "cosine"
-    radius: float | None = None
-    norm: Literal["box", "euclidean"] = "box"
-    discount: float = 0.9
-    asynchronous: bool = False
-    judge: Literal["losses", "evaluation"] = "losses"
-    rate: int = 3
-    eliminations: int | None = None
-    resample_by: ResampleBy = "coordinate"
+    interval: int | float = setting(0.1, exchange=True)
+    quantile: int = setting(3, *_EITHER)
+    eps: float = setting(0.1, *_EITHER)
+    resample: float = setting(0.1, *_EITHER)
+    annealing: Annealing = setting("cosine", *_EITHER)  # noqa: RUF009
+    radius: float | None = setting(None, local=True)
+    norm: Literal["box", "euclidean"] = setting("box", local=True)
+    discount: float = setting(0.9, exchange=True, judge="losses")
+    asynchronous: bool = setting(False, exchange=True)
+    judge: Literal["losses", "evaluation"] = setting("losses", exchange=True)
+    rate: int = setting(3, schedule="halving")
+    eliminations: int | None = setting(None, schedule="halving")
+    resample_by: ResampleBy = setting("coordinate", *_EITHER)  # noqa: RUF009
     shared_cohorts: bool = False
 
     name: ClassVar[str] = "fedpop"

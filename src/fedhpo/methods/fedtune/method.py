@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from fedhpo.core.canonical import canonical
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError
 from fedhpo.core.fingerprint import code_of
 from fedhpo.core.fingerprint.arrays import array_digest
@@ -42,15 +43,8 @@ if TYPE_CHECKING:
     from fedhpo.search.trial import Trial
 
 
-#: Settings that only a search in the mixture looks at, as they are unless something else is said.
-_OF_THE_MIXTURE: Mapping[str, Any] = {
-    "deals": 2,
-    "shape": "rate",
-    "equal_work": False,
-    "profiles": "uniform",
-    "shares": None,
-    "epsilon": 1.0,
-}
+#: Where settings count that only a search in the mixture looks at.
+_MIXTURE: Mapping[str, Any] = {"table": None, "scored_on": "mixture"}
 _NEEDS_PROXY = "needs proxy data ([proxy.data] in a study file; proxy= and simulate=)"
 
 
@@ -77,42 +71,41 @@ class FedTune(Method):
     """
 
     table: str | None = None
-    indices: tuple[float, ...] = INDICES
-    quantities: tuple[int, ...] = QUANTITIES
-    clients: int | None = None
-    cohort: int | None = None
-    length: int = 20
-    steps: int = 30
-    patience: int = 5
-    sampler: Literal["gp", "random", "grid"] = "gp"
-    points: int = 5
-    warm_start: bool = False
+    indices: tuple[float, ...] = setting(INDICES, table=None)
+    quantities: tuple[int, ...] = setting(QUANTITIES, table=None)
+    clients: int | None = setting(None, table=None)
+    cohort: int | None = setting(None, table=None)
+    length: int = setting(20, table=None)
+    steps: int = setting(30, table=None)
+    patience: int = setting(5, table=None)
+    sampler: Literal["gp", "random", "grid"] = setting("gp", table=None)
+    points: int = setting(5, table=None, sampler="grid")
+    warm_start: bool = setting(False, table=None, scored_on=("held-out", "own"))
     look_up: Literal["nearest", "interpolated"] = "nearest"
-    measure: Literal["heterogeneity_index", "entropy", "gaussian", "poisson"] = "heterogeneity_index"
-    scored_on: Literal["held-out", "own", "mixture"] = "held-out"
-    held_out: float = 0.2
-    deals: int = 2
-    shape: Literal["rate", "weight", "fednova"] = "rate"
-    equal_work: bool = False
-    profiles: Literal["uniform", "asked"] = "uniform"
-    shares: tuple[float, ...] | None = None
-    epsilon: float = 1.0
+    measure: Literal["heterogeneity_index", "entropy", "gaussian", "poisson"] = setting(
+        "heterogeneity_index", table=None
+    )
+    scored_on: Literal["held-out", "own", "mixture"] = setting("held-out", table=None)
+    held_out: float = setting(0.2, table=None, scored_on=("held-out", "mixture"))
+    deals: int = setting(2, **_MIXTURE)
+    shape: Literal["rate", "weight", "fednova"] = setting("rate", **_MIXTURE)
+    equal_work: bool = setting(False, **_MIXTURE)
+    profiles: Literal["uniform", "asked"] = setting("uniform", **_MIXTURE)
+    shares: tuple[float, ...] | None = setting(None, **_MIXTURE)
+    epsilon: float = setting(1.0, profiles="asked", **_MIXTURE)
     #: The proxy set, or a function that reads it when it is needed.
     proxy: FederatedData | Callable[[], FederatedData] | None = field(default=None, compare=False)
     #: Makes the federation of simulated clients, such as `functools.partial(fedhpo.simulate, "mlp")`.
     simulate: Callable[[FederatedData], Federation] | None = field(default=None, compare=False)
 
     name: ClassVar[str] = "fedtune"
+    trains_once: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self)
         _ = self._cells, self._simulation, self._cell_tuner
         if self.look_up not in LOOK_UPS:
             raise InputError(f"look_up must be one of {', '.join(LOOK_UPS)}, not {self.look_up!r}")
-        if self.scored_on != "mixture":
-            for name, usual in _OF_THE_MIXTURE.items():
-                if getattr(self, name) != usual:
-                    raise InputError(f"{name} needs scored_on = 'mixture', which tunes the table as a whole")
         if self.shares is not None:
             if self.profiles == "asked":
                 raise InputError("shares: leave them out where profiles = 'asked', or ask nobody")

@@ -15,6 +15,7 @@ from fedhpo.protocol.failures import Failures, warn_of
 from fedhpo.protocol.federation import Federation, Floats, Ints, Work
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.tables.grid import table_configs
+from fedhpo.search.search import cohort_of
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
@@ -123,8 +124,9 @@ def run_pilot(
     """
     study.refuse_clock("the pilot of an advice")
     rounds = rounds or max(1, study.file.budget.rounds // 20)
-    space, seed, cohort = study.space, study.file.seed, study.file.budget.cohort
+    space, seed = study.space, study.file.seed
     with study.federation(workers) as federation:
+        cohort = cohort_of(study.file.budget.cohort, len(federation.train_clients))
         chosen = table_configs(space, configs)
         federation.preflight(chosen[0], study.objective.metric)
         failures = Failures(warn_of)

@@ -27,6 +27,7 @@ from fedhpo.run import Run
 from fedhpo.run.recorded import RecordedSession
 from fedhpo.run.run import has_begun, versions
 from fedhpo.search.events import TuningError
+from fedhpo.search.search import cohort_of
 from fedhpo.space.config import Config
 from fedhpo.study import Study
 from fedhpo.study.methods import brought
@@ -259,7 +260,9 @@ class _Curves:
         work = []
         for trial in alive:
             rng = stream(seed, "round", trial, int(self.trained[trial]))
-            cohort = [int(c) for c in rng.choice(clients, budget.cohort, replace=False)]
+            cohort = [
+                int(c) for c in rng.choice(clients, cohort_of(budget.cohort, len(clients)), replace=False)
+            ]
             config = self._configs[trial]
             work.append(Work(trial, cohort, config.client, config.server, scores=()))
         left = []

@@ -69,6 +69,7 @@ class TabularFederation(Federation):
     """
 
     pool: Sequence[Config] | None = None
+    place, fine_tunes = "table", False
 
     def __init__(self, table: CurveTable, heterogeneity: float = 0.0) -> None:
         self.table, self.heterogeneity = table, heterogeneity

@@ -1,0 +1,234 @@
+"""Every key that a study may have, and other values for it: from schema, registries and dataclasses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from fedhpo.core.claims import GIVEN, LEFT_OUT, Where, declared
+from fedhpo.federations.fleet import Fleet
+from fedhpo.methods.registry import METHODS, parts
+from fedhpo.privacy.privacy import Privacy
+from fedhpo.protocol.objective import Objective
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.study.from_dataclass import section_of
+from fedhpo.study.learners import OPTIONS, OPTIONS_OF_ESTIMATOR
+from fedhpo.study.problems import resolve
+from fedhpo.study.schema import schema
+
+#: Keys that change neither what is asked of clients nor the result, and why they may.
+LISTED = {
+    "name": "names the run",
+    "budget.timeout": "ends a run early, to be resumed: none of these takes so long",
+    "data.path": "where files lie: the cells' data has none",
+    "objective.direction": "is checked against the metric's own",
+    "client.hyperparameters": "a check: names that are not listed are refused",
+    "client.open": "a permission: lets names of the clients' own pass",
+    "budget.baseline": "trains trial 0 to the end, where the method does not do so anyway",
+    "budget.total": "a limit where the method's own settings say how long it trains",
+    "evaluation.privacy.accounting": "all ways come to the same where all clients are asked once",
+    "evaluation.privacy.minimum": "a limit: counts where clients do not reply",
+    "evaluation.privacy.budget": "a file that several runs draw on",
+    "evaluation.privacy.total": "what these runs may spend together",
+    **{
+        f"{place}.{key}": "a limit: counts where clients are slow, fail or send much"
+        for place in ("flower", "nvflare")
+        for key in ("clients", "patience", "retries", "quorum", "message_bytes", "hold_replies")
+    },
+    "method.deadline": "a limit: counts where a party is slow",
+    "method.minimum": "a limit: counts where parties do not answer",
+}
+#: Values where a type alone does not give one that can be.
+VALUES: Mapping[str, Sequence[Any]] = {
+    "device": ["cuda"],
+    "objectives": [["accuracy", "bytes_up"]],
+    "constraints": [["accuracy >= 0.9"]],
+    "data.name": ["settings_cells.own:data"],
+    "data.partition": [{"kind": "iid"}],
+    "data.split": [{"kind": "inside", "validation": 0.4}],
+    "data.part": [[0.0, 0.6]],
+    "data.path": ["/nowhere"],
+    "data.mixing": [1.0],
+    "model.name": ["linear"],
+    "model.path": ["sklearn.tree:DecisionTreeClassifier"],
+    "model.scoring": ["accuracy"],
+    "model.scaling": ["standard"],
+    "model.training": ["bagging", "cyclic"],
+    "client.train": ["settings_cells.own:train"],
+    "client.hyperparameters": [["lr", "momentum"]],
+    "server.optimiser": ["fedadam"],
+    "server.strategy": ["FedMedian"],
+    "server.clip_norm": [0.01],
+    "server.weight_cap": [1.0],
+    "objective.metric": ["loss"],
+    "objective.also": [["f1_macro"]],
+    "objective.direction": ["maximize", "minimize"],
+    "objective.over": ["worst", "median"],
+    "objective.tail": [0.5],
+    "objective.pooled": [True],
+    "federation.availability": ["random"],
+    "federation.devices": ["devices.csv"],
+    "federation.deadline": [1.5],
+    "federation.stragglers": [0.9],
+    "federation.dropouts": [0.3],
+    "evaluation.clients": [2],
+    "evaluation.bias": [3.0],
+    "evaluation.average": ["recent"],
+    "evaluation.privacy.epsilon": [3.0],
+    "evaluation.privacy.evaluations": [200],
+    "evaluation.privacy.budget": ["budget.json"],
+    "evaluation.privacy.total": [50.0],
+    "evaluation.privacy.delta": [1e-6],
+    "flower.deadline": [1e-9],
+    "flower.most_rows": [1],
+    "nvflare.deadline": [1e-9],
+    "nvflare.most_rows": [1],
+    "budget.total": [12, 36],
+    "space.policy": [{"gamma": 0.5}],
+    "space.server": [{"lr": {"low": 0.5, "high": 1.5}}],
+    "space.client": [{"lr": {"low": 0.2, "high": 0.9}}],
+    "space.model": [{"dropout": 0.5}],
+    "method.start": [],
+    "method.table": [],
+    "method.encodings": [],
+    "method.privacy": [{"epsilon": 1e6}],
+    "method.grid": [2],
+    "method.shares": [[1.0]],
+    "method.indices": [[0.5]],
+    "method.quantities": [[25]],
+}
+#: What a key needs beside it, where no dataclass declares it.
+BESIDE: Mapping[str, Mapping[str, Any]] = {
+    **{f"evaluation.privacy.{f.name}": {"evaluation.privacy.epsilon": 5.0} for f in fields(Privacy)},
+    "evaluation.privacy.delta": {"evaluation.privacy.epsilon": 5.0, "evaluation.privacy.accounting": "pld"},
+    "evaluation.privacy.total": {
+        "evaluation.privacy.epsilon": 5.0,
+        "evaluation.privacy.budget": "budget.json",
+    },
+    "evaluation.privacy.accounting": {"evaluation.privacy.epsilon": 5.0, "evaluation.clients": 2},
+    "evaluation.bias": {"evaluation.clients": 3},
+    "objective.pooled": {"objective.metric": "f1_macro"},
+    "client.hyperparameters": {"client.train": "settings_cells.own:train"},
+}
+_DATACLASSES = {"objective": Objective, "evaluation": Evaluator, "federation": Fleet}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key, other values for it, and what it needs beside it to count."""
+
+    path: str
+    values: tuple[Any, ...]
+    beside: Mapping[str, Any]
+
+
+def general() -> Iterator[Key]:
+    """All keys but those of [method], whose keys depend on its name."""
+    whole = schema()
+    for path, found in _leaves(whole, whole["properties"], ""):
+        if path.partition(".")[0] != "method" and path not in ("proxy.method", "app.path"):
+            yield _key(path, found)
+
+
+def of_model(estimator: bool) -> Iterator[Key]:
+    """The keys of [model] that a learner has."""
+    for name, default in (OPTIONS_OF_ESTIMATOR if estimator else OPTIONS).items():
+        kind = {bool: "boolean", int: "integer"}.get(type(default), "string")
+        yield _key(f"model.{name}", {"type": kind, "default": default})
+
+
+def of_method(name: str) -> Iterator[Key]:
+    """The settings of a method."""
+    yield from _of(METHODS[name], "method")
+
+
+def of_parts() -> Iterator[tuple[str, str, Key]]:
+    """The settings of the parts of a tuner: which part, its name, and the key."""
+    for part, registry in parts.items():
+        for name, kind in registry.ours.items():
+            for key in _of(kind, f"method.{part}"):
+                yield part, name, key
+
+
+def _of(kind: type[Any], where: str) -> Iterator[Key]:
+    section = section_of(kind)
+    whole = section.model_json_schema()
+    for name, found in whole.get("properties", {}).items():
+        yield _key(f"{where}.{name}", {**resolve(whole, found), **found}, kind)
+
+
+def _leaves(
+    whole: Mapping[str, Any], properties: Mapping[str, Any], where: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, found in properties.items():
+        path, inner = f"{where}{name}", resolve(whole, found)
+        if "properties" in inner and name != "method":
+            yield from _leaves(whole, inner["properties"], f"{path}.")
+        else:
+            yield path, found
+
+
+def _key(path: str, found: Mapping[str, Any], kind: type[Any] | None = None) -> Key:
+    section, _, name = path.rpartition(".")
+    short = f"method.{name}" if section.startswith("method.") else path
+    values = VALUES.get(path, VALUES.get(short))
+    kind = kind or _DATACLASSES.get(section)
+    beside: dict[str, Any] = dict(BESIDE.get(path, {}))
+    if kind is not None and is_dataclass(kind) and name in declared(kind):
+        beside |= {f"{section}.{key}": value for key, value in _companions(kind, declared(kind)[name])}
+    if section == "server":
+        beside |= {"server.aggregation": "trimmed_mean"} if name == "trim" else {}
+    return Key(path, tuple(_others(found) if values is None else values), beside)
+
+
+def _companions(kind: type[Any], either: Sequence[Where]) -> Iterator[tuple[str, Any]]:
+    """Values under which a setting counts, but for those that are the defaults."""
+    defaults = {f.name: f.default for f in fields(kind)}
+    best = min(either, key=lambda where: sum(_needed(defaults[k], v) is not None for k, v in where.items()))
+    for key, wanted in best.items():
+        value = _needed(defaults[key], wanted)
+        if value is not None:
+            yield key, value
+
+
+_USUAL_GIVEN = {"clients": 3, "privacy": {"epsilon": 5.0}, "stragglers": 0.5, "landmarks": 2}
+
+
+def _needed(default: Any, wanted: Any) -> Any:
+    if wanted in (None, LEFT_OUT) or default == wanted:
+        return None
+    if isinstance(wanted, tuple):
+        return None if default in wanted else wanted[0]
+    return wanted
+
+
+def given(key: str, value: Any) -> Any:
+    """A value that counts as given."""
+    return _USUAL_GIVEN.get(key.rpartition(".")[2], 1) if value == GIVEN else value
+
+
+def _others(found: Mapping[str, Any]) -> list[Any]:
+    """Values that the schema allows and that are not the default."""
+    default = found.get("default")
+    for one in found.get("anyOf", [found]):
+        options = one.get("enum") or ([one["const"]] if "const" in one else None)
+        if options:
+            return [value for value in options if value != default]
+        if one.get("type") == "boolean":
+            return [True, False] if default is None else [not default]
+        if one.get("type") == "integer":
+            low, start = one.get("minimum", 1), default if isinstance(default, int) else 2
+            return [max(low, start + 1), max(low, start - 1)]
+        if one.get("type") == "number":
+            return _numbers(one, default)
+    return []
+
+
+def _numbers(one: Mapping[str, Any], default: Any) -> list[float]:
+    low = one.get("minimum", one.get("exclusiveMinimum", -math.inf))
+    high = one.get("maximum", one.get("exclusiveMaximum", math.inf))
+    start = float(default) if isinstance(default, int | float) else 0.5
+    tried = (start * 2 + 0.2, start / 2, start + 0.3)
+    return [value for value in tried if low < value < high and value != default]

@@ -1,0 +1,139 @@
+"""Who honours which keys of a study: what is trained, and where it is trained.
+
+A key that was set and that nobody honours in this combination is refused, with those who would. Sections of
+another place are set aside, and the run says so: one study serves a simulation and real clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fedhpo.core.claims import Part, refuse, refuse_unclaimed
+from fedhpo.core.phrasing import shown
+from fedhpo.learners.averaging import can_average
+from fedhpo.learners.bagging import BAGGING, JOINED
+from fedhpo.study.learners import BOOSTED, is_learner, learner_in
+from fedhpo.study.sections import StudyFile
+
+#: Where a study may run: in a simulation, by messages, or on a table of recorded curves.
+SIMULATION, FLOWER, NVFLARE, TABLE = "simulation", "flower", "nvflare", "table"
+PLACES = {SIMULATION: "in a simulation", FLOWER: "over Flower", NVFLARE: "over NVFlare", TABLE: "on a table"}
+#: Sections that belong to one place.
+SECTIONS = {"federation": SIMULATION, "flower": FLOWER, "nvflare": NVFLARE}
+#: Sections whose keys must be claimed, besides the key `device`.
+_CLAIMED = ("server", "client", *SECTIONS)
+#: Sections that say how a model is trained: of a table they say how it was recorded.
+_TRAINING = ("data", "model", "client", "server", "device")
+
+_RULE = ("server.weighting", "server.aggregation", "server.trim", "server.clip_norm", "server.weight_cap")
+_OWN_TRAINING = ("client.train", "client.hyperparameters")
+
+TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING))
+TORCH_ASKED = Part("torch models over Flower or NVFlare", ("server", "client", "flower", "nvflare"))
+POOLED = Part("learners in a simulation", ())
+BAGGED = Part("boosted trees by bagging over Flower or NVFlare", ("server.weighting", "server.weight_cap"))
+CYCLIC = Part("boosted trees in cycles over Flower or NVFlare", ("server.weight_cap",))
+AVERAGED = Part("averaged MLPs over Flower or NVFlare", _RULE)
+ALONE = Part("estimators over Flower or NVFlare", ("server.weight_cap",))
+APP = Part("Flower apps", ("server.weight_cap",))
+#: How clients are waited for, whatever they train.
+ASKED = Part("clients over Flower or NVFlare", ("flower", "nvflare"))
+#: An app brings its own clients, which hold no reply.
+APP_CLIENTS = Part(
+    "clients of a Flower app",
+    [
+        f"flower.{key}"
+        for key in ("clients", "patience", "deadline", "retries", "quorum", "message_bytes", "most_rows")
+    ],
+)
+EVERYBODY = (TORCH, TORCH_ASKED, BAGGED, CYCLIC, AVERAGED, ALONE, APP, ASKED)
+
+
+def trainee_of(file: StudyFile, place: str) -> Part:
+    """What is trained there."""
+    if file.app is not None:
+        return APP
+    if not is_learner(file.model):
+        if place != SIMULATION:
+            return TORCH_ASKED
+        if file.client.train is not None:
+            return TORCH
+        return Part(TORCH.who, [key for key in TORCH.claims if key not in _OWN_TRAINING])
+    if place == SIMULATION:
+        return POOLED
+    if file.model.name in BOOSTED:
+        return BAGGED if file.model.others.get("training", BAGGING) == BAGGING else CYCLIC
+    return AVERAGED if can_average(learner_in(file.model)) else ALONE
+
+
+def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:
+    """Refuse the keys that nobody honours where the study is to run."""
+    where = APP_CLIENTS if file.app is not None else ASKED
+    here = [trainee_of(file, place), *([where] if place in (FLOWER, NVFLARE) else [])]
+    refuse_unclaimed(
+        {key: value for key, value in _keys(given) if _belongs(key, place)},
+        here,
+        EVERYBODY,
+        _combination(file, place),
+    )
+
+
+def refuse_anywhere(file: StudyFile, given: Mapping[str, Any]) -> None:
+    """Refuse the keys that nobody honours, wherever the study may run."""
+    places = (FLOWER,) if file.app is not None else (SIMULATION, FLOWER)
+    here = [trainee_of(file, place) for place in places]
+    keys = {key: value for key, value in _keys(given) if key.partition(".")[0] not in (FLOWER, NVFLARE)}
+    refuse_unclaimed(keys, here, EVERYBODY, _combination(file, None))
+
+
+def refuse_other_training(study: Mapping[str, Any], table: Mapping[str, Any], name: str) -> None:
+    """Refuse a study that says of a table's training what was not recorded."""
+    for key in _TRAINING:
+        if key in study and study[key] != table.get(key):
+            ours, theirs = _flat(key, study[key]), _flat(key, table.get(key, {}))
+            differs = next(one for one in (*ours, *theirs) if ours.get(one) != theirs.get(one))
+            found = shown(ours[differs]) if differs in ours else "left out"
+            was = shown(theirs[differs]) if differs in theirs else "the default"
+            line = (
+                f"{differs} = {found}: has no effect on table {name}, which was recorded with {was}: write "
+            )
+            refuse([f"{line}that, or build a table with fedhpo table build"])
+
+
+def set_aside(given: Mapping[str, Any], place: str) -> list[str]:
+    """The sections that are another place's; in one line, if there are any."""
+    aside = [f"[{key}]" for key, where in SECTIONS.items() if given.get(key) and where != place]
+    return [f"set aside {PLACES[place]}: {', '.join(aside)}"] if aside else []
+
+
+def _combination(file: StudyFile, place: str | None) -> str:
+    what = "[app]" if file.app is not None else f"model.name = {file.model.name!r}"
+    return what if place is None else f"{what} {PLACES[place]}"
+
+
+def _keys(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The keys that must be claimed and were set, with their values."""
+    if "device" in given:
+        yield "device", given["device"]
+    for section in _CLAIMED:
+        yield from _flat(section, given.get(section, {})).items()
+
+
+def _flat(section: str, table: Any) -> dict[str, Any]:
+    if not isinstance(table, Mapping):
+        return {section: table}
+    return {f"{section}.{key}": value for key, value in table.items()}
+
+
+def _belongs(key: str, place: str) -> bool:
+    return SECTIONS.get(key.partition(".")[0], place) == place
+
+
+def said_of_training(file: StudyFile, place: str) -> list[str]:
+    """How boosted trees are trained where the study does not say so: it differs by place."""
+    if file.app is not None or file.model.name not in BOOSTED or "training" in file.model.others:
+        return []
+    here = "pooled: all parties' rows in one place" if place == SIMULATION else f"by {JOINED[BAGGING]}"
+    there = "over Flower and NVFlare it is by bagging" if place == SIMULATION else "a simulation pools rows"
+    return [f"model.training is left out: trained {here}; {there}"]
