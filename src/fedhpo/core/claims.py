@@ -147,7 +147,7 @@ def _holds(value: Any, wanted: Any) -> bool:
         return value is None
     if _is_mark(wanted):
         nothing = value is None or (isinstance(value, bool | int | float) and not value)
-        return nothing == (wanted == LEFT_OUT)
+        return bool(nothing == (wanted == LEFT_OUT))
     return value in wanted if isinstance(wanted, tuple) else bool(value == wanted)
 
 

@@ -14,6 +14,7 @@ from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.learners.prepare import FITTED
 from fedhpo.models import MODELS, models
+from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import BALANCED
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.study import Study
@@ -33,7 +34,7 @@ def waiting(study: Study, runtime: str, directory: Path | None) -> dict[str, Any
     return settings
 
 
-def say(study: Study, federation: RemoteClients) -> None:
+def say(study: Study, federation: Federation) -> None:
     """What the run says of the study, where there is no command line to say it."""
     for line in study.said(federation):
         print(f"fedhpo: {line}", file=sys.stderr, flush=True)

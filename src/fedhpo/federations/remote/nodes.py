@@ -68,8 +68,8 @@ class Nodes:
                     self._said = {node: said for node, said in self._said.items() if said is not None}
         if self._clients is None:
             self._clients = Clients()
-            known = {node: said for node, said in self._said.items() if said is not None}
-            for node, why in self._clients.settle(known).items():
+            heard = {node: said for node, said in self._said.items() if said is not None}
+            for node, why in self._clients.settle(heard).items():
                 self._leave_out(node, why)
                 warnings.warn(why, stacklevel=2)
             self._post.send()
