@@ -95,5 +95,5 @@ def test_an_older_format_is_read_and_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(version, "RAISED", (version.Raised("record", 2, "6a36d7f"),))
     run = unpacked("finished-sha", tmp_path)
     assert fh.load_run(run).facts["method"]["name"] == "sha"
-    with pytest.raises(OtherVersionError, match="which this version reads but does not continue.*6a36d7f"):
+    with pytest.raises(OtherVersionError, match=r"which this version reads but does not continue.*6a36d7f"):
         go_on(kept_runs()["finished-sha"], run)
