@@ -17,8 +17,8 @@ class Changed(fh.RandomSearch):
 
 def main() -> int:
     told = [refusal_of_an_older_format(), refusal_of_another_number()]
-    wrong = [text for text in told if "pip install fedhpo==" in text or "git" not in told[0]]
     print(f"refusals: {' | '.join(told)}")
+    wrong = any("pip install fedhpo==" in text for text in told) or "git checkout" not in told[0]
     return 1 if wrong else 0
 
 
