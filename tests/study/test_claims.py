@@ -1,0 +1,160 @@
+"""Every key has an effect, is refused or is said: the parts' claims, and a sample of all keys."""
+
+import importlib.util
+import sys
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import fedhpo as fh
+from fedhpo.core.claims import declared
+from fedhpo.core.errors import InputError
+from fedhpo.methods.preset import Preset
+from fedhpo.methods.registry import METHODS
+from fedhpo.search.search import cohort_of
+from fedhpo.study import Study
+from fedhpo.study.parts import FLOWER, NVFLARE, SIMULATION
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def settings():
+    sys.path.insert(0, str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("settings_benchmark", BENCHMARKS / "settings.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(BENCHMARKS))
+
+
+def small(**others):
+    return {
+        "data": {"name": "synthetic", "clients": 4, "samples": 30, "dimension": 4, "classes": 2},
+        "model": {"name": "linear"},
+        "space": {"client": {"lr": {"low": 0.01, "high": 1.0}}},
+        "budget": {"rounds": 1, "total": 2, "cohort": 3},
+        "method": {"name": "random"},
+        **others,
+    }
+
+
+def svm(**others):
+    return small(model={"name": "svm"}, space={}, **others)
+
+
+@pytest.mark.parametrize(
+    ("key", "section"),
+    [
+        ("server.aggregation", {"server": {"aggregation": "median"}}),
+        ("server.aggregation", {"server": {"aggregation": "mean"}}),  # written out, it is set
+        ("server.clip_norm", {"server": {"clip_norm": 1.0}}),
+        ("server.optimiser", {"server": {"optimiser": "fedadam"}}),
+        ("server.weighting", {"server": {"weighting": "uniform"}}),
+        ("client.open", {"client": {"open": True}}),
+        ("device", {"device": "cpu"}),
+        ("federation.dropouts", {"federation": {"dropouts": 0.5}}),
+    ],
+)
+def test_learners_refuse_what_they_do_not_honour(key, section):
+    with pytest.raises(InputError, match=f"{key} = .*has no effect with model.name = 'svm'.*leave it out"):
+        Study.from_dict(svm(**section))
+
+
+def test_a_place_refuses_what_only_another_honours():
+    study = Study.from_dict(small(device="cuda", client={"open": False}))
+    with pytest.raises(InputError, match="torch models in a simulation would honour it"):
+        study.check_place(FLOWER)
+    with pytest.raises(InputError, match=r"client\.open = False: has no effect .* in a simulation"):
+        study.check_place(SIMULATION)
+    trees = Study.from_dict(small(model={"name": "xgboost"}, space={}, server={"weighting": "uniform"}))
+    trees.check_place(NVFLARE)  # bagging weighs its clients
+    with pytest.raises(InputError, match=r"server\.weighting"):
+        trees.check_place(SIMULATION)
+
+
+def test_sections_of_another_place_are_set_aside_and_said(tmp_path):
+    study = Study.from_dict(small(flower={"deadline": 5.0}, nvflare={"retries": 2}))
+    result = study.tune(tmp_path / "run", workers=0)
+    assert result.facts["said"] == ["set aside in a simulation: [flower], [nvflare]"]
+    assert "said" not in Study.from_dict(small()).tune(workers=0).facts
+
+
+def test_the_training_of_trees_is_said_where_it_is_left_out():
+    study = Study.from_dict(small(model={"name": "hgb"}, space={}))
+    assert "model.training is left out: trained pooled" in study.said()[0]
+    assert Study.from_dict(small(model={"name": "hgb", "training": "pooled"}, space={})).said() == []
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"objective": {"tail": 0.1}}, r"objective\.tail = 0\.1: counts only where over = 'tail'"),
+        ({"evaluation": {"paired": True}}, r"evaluation\.paired = True: counts only where clients is given"),
+        ({"federation": {"swing": 0.5}}, r"federation\.swing = 0\.5: counts only where availability"),
+        ({"method": {"name": "fedex", "schedule": "fixed", "rate": 3}}, r"method\.rate = 3: counts only"),
+        ({"server": {"strategy": "FedMedian", "optimiser": "fedavg"}}, r"server\.optimiser = 'fedavg'"),
+    ],
+)
+def test_a_key_that_does_not_count_beside_the_others_is_refused(section, message):
+    with pytest.raises(InputError, match=message):
+        Study.from_dict(small(**section))
+
+
+def test_python_refuses_arguments_without_effect():
+    data = fh.load("synthetic", clients=3, samples=30, dimension=4, classes=2)
+    for options in ({"trim": 0.2}, {"strategy": "FedMedian", "aggregation": "median"}):
+        with pytest.raises(InputError, match=r"trim = 0\.2: counts only|aggregation = 'median': has"):
+            fh.simulate("linear", data, workers=0, **options)
+    space = fh.Space(client={"lr": fh.Float(0.01, 1.0)}, policy={"gamma": fh.Float(0.0, 1.0)})
+    with fh.simulate("linear", data, workers=0) as federation:
+        with pytest.raises(InputError, match=r"space\.policy\.gamma: has no effect with random"):
+            fh.tune(federation, space, "random", rounds=1, total=2)
+        with pytest.raises(InputError, match=r"objective\.trim = 0\.1: counts only"):
+            fh.tune(
+                federation, space, "fedex", rounds=2, total=20, objective=fh.Objective("accuracy", trim=0.1)
+            )
+
+
+def test_a_recorded_study_with_such_a_key_goes_on(tmp_path):
+    with pytest.warns(UserWarning, match=r"server\.aggregation .* goes on as without it"):
+        study = Study.from_dict(svm(server={"aggregation": "median"}), recorded=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ignored = study.tune(workers=0)
+    assert ignored.best_config == Study.from_dict(svm()).tune(workers=0).best_config
+
+
+def test_a_cohort_is_ten_or_all():
+    assert [cohort_of(None, 3), cohort_of(None, 40), cohort_of(5, 40)] == [3, 10, 5]
+    result = Study.from_dict(small(budget={"rounds": 1, "total": 2})).tune(workers=0)
+    assert result.cost["client_rounds"] == 2 * 4
+
+
+def test_what_presets_declare_names_settings_of_theirs():
+    for kind in METHODS.values():
+        if not issubclass(kind, Preset):
+            continue
+        usual = {f.name: f.default for f in fields(kind) if f.init}
+        for name, either in declared(kind).items():
+            assert name in usual
+            assert all(set(where) <= set(usual) for where in either)
+
+
+def test_a_sample_of_all_keys(settings):
+    """Each general key once: on a table, where nothing is trained, or in a simulation."""
+    general = {key.path for key in settings.keys.general()}
+    assert {"server.trim", "flower.deadline", "evaluation.privacy.epsilon", "federation.seed"} <= general
+    cells, seen = [], set()
+    for cell in settings.cells():
+        where = cell.context.name
+        if cell.key.path in general and where in ("simulated", "table") and cell.key.path not in seen:
+            if where == "simulated" and cell.key.path.partition(".")[0] not in ("server", "objective"):
+                continue
+            seen.add(cell.key.path)
+            cells.append(cell)
+    judged = {cell.name: settings.judged(cell) for cell in cells}
+    assert {name: word for name, word in judged.items() if word[0] in ("silent", "failed")} == {}
+    assert seen == general
