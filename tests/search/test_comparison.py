@@ -44,8 +44,10 @@ class Asked(ToyFederation):
         return super().evaluate(trials, clients, split)
 
 
-@pytest.mark.parametrize("accounting", ["rotation", "basic", "pld"])
-@pytest.mark.parametrize("mechanism", ["laplace", "permute-and-flip"])
+@pytest.mark.parametrize(
+    ("accounting", "mechanism"),
+    [("rotation", "laplace"), ("basic", "laplace"), ("rotation", "topk"), ("pld", "permute-and-flip")],
+)
 def test_held_out_clients_are_asked_once_and_by_nobody_else(tmp_path, accounting, mechanism):
     if accounting == "pld":
         pytest.importorskip("dp_accounting")
