@@ -59,9 +59,9 @@ class FLoRA(Method):
     `configs` are tried by each party (T), of which it sends all or `best` many (T'): the better half of these
     are its best, the others are spread over all its losses; with `spread = false` all are its best, as in
     the paper. How it searches is up to `sampler` ("tpe" by default), `folds`, `local_rounds` (as long as the
-    federated training by default), `deadline`, `privacy` and `try_default`: see `fedhpo.LocalSearch`. At least `minimum` parties must answer. Parties search by
-    the metric of the objective, as all that follows does; of learners that is balanced accuracy, the
-    paper's, unless the objective says otherwise.
+    federated training by default), `deadline`, `privacy` and `try_default`: see `fedhpo.LocalSearch`. At
+    least `minimum` parties must answer. Parties search by the metric of the objective, as all that follows
+    does; of learners that is balanced accuracy, the paper's, unless the objective says otherwise.
 
     `surface` is "aplm" (the parties' own models, put together by the objective's `over`: by default their
     mean), "mplm" (their maximum, for parties that differ much), "sgm" (one model of all pairs), "sgm+u" (with
