@@ -2,10 +2,10 @@
 
     python benchmarks/forged.py [--methods sha,fedex] [--values 50] [--places flower] [--workers 2]
 
-Flower's clients run in this process. Each run is stopped midway and resumed. Limits: no exception but fedhpo's
-own, every run ends after it was resumed, and in 95% of the cases the config that was chosen is at most one point
-of accuracy worse, on the seven honest clients, than what these choose alone. Prints a table in Markdown; exits
-with 1 where a limit is missed. Arrays are honest here: `benchmarks/hostile.py` forges those.
+Flower's clients run in this process. Each run is stopped midway and resumed. Limits: no exception but
+fedhpo's own, every run ends after it was resumed, and in 95% of the cases the config that was chosen is at
+most one point of accuracy worse, on the seven honest clients, than what these choose alone. Prints a table in
+Markdown; exits with 1 where a limit is missed. Arrays are honest here: see `benchmarks/hostile.py` for those.
 """
 
 from __future__ import annotations
@@ -329,14 +329,12 @@ def judged(found: list[Found], seconds: float) -> int:
         ended = [one for one in own if one.refused]
         bare = sum(bool(one.bare) for one in own)
         inside = sum(value <= 1.0 for value in lost)
-        print(
-            f"| {place} | {method} | {len(own)} | {inside} | {max(lost, default=0):.1f} | {len(ended)} | {bare} |"
-        )
+        worst = f"{max(lost, default=0):.1f}"
+        print(f"| {place} | {method} | {len(own)} | {inside} | {worst} | {len(ended)} | {bare} |")
     for one in sorted(able, key=lambda o: -more.get(o, math.inf))[:20]:
         if one.bare or one.refused or more[one] > 1:
-            print(
-                f"- {one.place} {one.method} {one.what} {one.value}: {one.bare or one.refused or round(more[one], 2)}"
-            )
+            said = one.bare or one.refused or round(more[one], 2)
+            print(f"- {one.place} {one.method} {one.what} {one.value}: {said}")
     bare = sum(bool(one.bare) for one in found)
     ended = sum(bool(one.refused) for one in able)
     share = near / len(able) if able else 0.0

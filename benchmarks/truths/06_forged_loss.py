@@ -1,4 +1,4 @@
-"""One of eight Flower clients reports a training loss of 1e308: the run must end, and go on when it is resumed."""
+"""One of eight Flower clients reports a training loss of 1e308: the run must end, also when it is resumed."""
 
 import json
 import sys

@@ -1,5 +1,6 @@
 """A user's exception with "not finite" in it is repeated as often as one with other words."""
 
+import contextlib
 import sys
 import warnings
 
@@ -14,17 +15,16 @@ def calls(words):
 
     def train(model, client, config, generator):
         nonlocal count
-        count += 1
-        raise ValueError(words)
+        if len(client.y) > 100:  # not when a few rows are tried before the run
+            count += 1
+            raise ValueError(words)
 
     rng = np.random.default_rng(0)
-    clients = [(rng.normal(size=(20, 2)).astype(np.float32), rng.integers(0, 2, 20)) for _ in range(6)]
+    clients = [(rng.normal(size=(200, 2)).astype(np.float32), rng.integers(0, 2, 200)) for _ in range(6)]
     federation = fh.simulate("mlp", fh.from_clients(clients), train=train, workers=0)
     space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
-    try:
+    with contextlib.suppress(fh.FedhpoError):
         fh.tune(federation, space, fh.RandomSearch(trials=1), rounds=1, total=3, cohort=6, baseline=False)
-    except fh.FedhpoError:
-        pass
     return count
 
 
