@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The fact of a run's record that names how it chooses; without it, by means.
 CHOICE = "choice"
+#: The fact that holds the line; a run of an older version has none, and its result keeps its bytes.
+TRUST = "trust"
 _TRIMMED = (
     f"trials are compared without the eighth of the clients at either end, from {LEAST} replies on "
     "(evaluation.choice = 'mean' switches it off); reported scores are means"
@@ -79,8 +81,10 @@ def trust_of(search: Search, federation: Federation) -> str:
     return f"Clients are real: {choice}. Training: {federation.trust}. {_UNGUARDED}. See docs/robust.md"
 
 
-def say_trust(search: Search, federation: Federation) -> None:
-    """Say it where progress is shown."""
+def say_trust(search: Search, federation: Federation, run: Run) -> None:
+    """Say it where progress is shown; a run that begins keeps it for its result."""
     line = trust_of(search, federation)
     if line:
+        if not run.record.last:
+            run.record.set(**{TRUST: line})
         print(line, file=sys.stderr, flush=True)

@@ -43,7 +43,7 @@ from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.setup import Prepared, prepare
 from fedhpo.tuning.shared_budget import SharedBudget, shared_budget
-from fedhpo.tuning.trust import say_trust, settle_choice, trust_of
+from fedhpo.tuning.trust import TRUST, say_trust, settle_choice
 from fedhpo.tuning.watch import Watch
 
 #: Seconds of rounds and evaluations that one transaction of the record may hold, and a crash may cost.
@@ -191,7 +191,7 @@ def _run(
         if shared is not None:
             shared.take(held)
         settle_choice(prepared.search, federation, held)
-        say_trust(prepared.search, federation)
+        say_trust(prepared.search, federation, held)
         session = _session(federation, held, prepared, shared, kept=kept is not None)
         prepared.begin(session, held.totals)
         watch.begin()
@@ -274,8 +274,8 @@ def _finished(
     search, used = prepared.search, found.used(prepared.search)
     outcome = outcome_of(search, prepared.method, found, federation.scoring, reason)
     outcome["client_names"] = named_clients(federation)
-    if trust := trust_of(search, federation):
-        outcome["trust"] = trust
+    if trust := held.record.get(TRUST):
+        outcome[TRUST] = trust
     outcome["note"] = majority_note(federation, search.objective, outcome["best"])
     if said := (held.record.get("beside") or {}).get("said"):
         outcome["said"] = said
