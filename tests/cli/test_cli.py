@@ -194,7 +194,7 @@ def train(model, data, hyperparameters, generator):
 def test_json_is_one_object_whatever_user_code_prints(folder, workers):
     (folder / "own.py").write_text(PRINTING)
     study = STUDY.replace('name = "mlp"', 'name = "linear"') + '[client]\ntrain = "own:train"\n'
-    (folder / "study.toml").write_text(study.replace("rounds = 6\ntotal = 24", "rounds = 2\ntotal = 8"))
+    (folder / "study.toml").write_text(study)
     command = [sys.executable, "-m", "fedhpo", "tune", "study.toml", "--json", "--workers", workers]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
