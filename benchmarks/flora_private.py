@@ -11,7 +11,7 @@ these draws: the rows stay the same, and only the choice and the noise are drawn
 How much of epsilon pays for the choice (3/4) and how many configs a party chooses (1) were fixed on seeds 100
 and 101, which are not reported. The exit code is 1 unless, at epsilon 10, FLoRA is within 2 points of the one
 without privacy and above the default config on 4 of the 7 sets. With FILE each cell is a line of it and is
-not done again. About 8 minutes of two cores.
+not done again.
 """
 
 from __future__ import annotations

@@ -128,7 +128,9 @@ def json_is_one_object() -> bool:
 
 def a_run_that_is_not_there_is_not_to_be_finished() -> bool:
     """`predict` of a wrong name."""
-    return "finish it" not in fedhpo("predict", "runs/NOPE", "dated.csv").stderr
+    Path("rows.csv").write_text("x\n1\n")
+    told = fedhpo("predict", "runs/NOPE", "rows.csv").stderr
+    return "finish it" not in told and "no such directory" in told
 
 
 def fedhpo(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
+from fedhpo.core.significance import ASKED
 from fedhpo.privacy.noise import ExactNoise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.run import open_read
@@ -82,7 +83,7 @@ def test_few_clients_keep_a_part_of_epsilon_and_it_is_said(tmp_path):
     assert said["epsilon_each"] == pytest.approx(40.0 / 4)  # 4 scores, all clients in each
     assert said["epsilon_spent"] == pytest.approx(50.0)
     assert [e.epsilon for e in events(tmp_path / "a", "compare")] == [pytest.approx(10.0)]
-    assert result.gain["level"] == pytest.approx(0.05 / 3)
+    assert result.gain["level"] == pytest.approx(ASKED / 3)
     assert "same clients" in result.verdict
     assert not comparison_of(Privacy(1.0), np.arange(49), 0).held_out
     assert comparison_of(Privacy(1.0), np.arange(50), 0).held_out
@@ -159,7 +160,7 @@ def test_fresh_clients_compare_where_scores_come_from_some(tmp_path):
     assert not set(last) & {client for clients in search for client in clients}
     assert result.gain["fresh"] is True
     assert result.gain["clients"] == len(last) >= LEAST
-    assert result.gain["level"] == 0.05
+    assert result.gain["level"] == ASKED
     again = tune(None, Asked(clients=60), clients=5, run=tmp_path / "a")
     assert again.gain == result.gain
     with open_read(tmp_path / "a") as run:
@@ -181,5 +182,5 @@ def test_where_all_clients_chose_the_level_is_that_of_all_rivals():
     result = tune(None, ToyFederation(clients=20))
     assert result.gain["fresh"] is False
     assert result.gain["rivals"] == 3
-    assert result.gain["level"] == pytest.approx(0.05 / 3)
+    assert result.gain["level"] == pytest.approx(ASKED / 3)
     assert (result.improved is True) == (result.gain["p_value"] <= result.gain["level"])

@@ -86,8 +86,13 @@ class Lock:
             except BlockingIOError:
                 if attempt < _TRIES - 1:
                     time.sleep(_PAUSE)
-        who = _named(os.pread(self._descriptor, _LONGEST, 0)) or "another process"
-        raise RunError(f"run {path.parent} is in use by {who}: wait until it ends, or stop it")
+        holder = _named(os.pread(self._descriptor, _LONGEST, 0))
+        who = f"pid {holder or 'unknown'}"
+        if isinstance(holder, Holder):
+            who = f"pid {holder.pid}" + (f" on {holder.host}" if holder.host != platform.node() else "")
+        raise RunError(
+            f"run {path.parent} is in use by another process ({who}): wait until it ends, or stop it"
+        )
 
     def release(self) -> None:
         """Let the next process in. The file stays: deleting it would let two in at once."""
