@@ -20,7 +20,6 @@ ALLOWED = {
     "federations/apps/plain.py": "Flower gives one code for all that an app raises, and quotes the class",
     "testing/method.py": "an assertion of a conformance suite, about the words themselves",
     "research/compare/live.py": "what stopped a run, which no client and no exception names",
-    "reproduce/shared/runs.py": "what stopped a run, which no client and no exception names",
 }
 _NAMES = {
     "reason",

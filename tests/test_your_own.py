@@ -34,5 +34,5 @@ def test_the_entry_points_are_of_known_kinds():
     [text] = [text for _, text in BLOCKS if text.startswith("[project.entry-points")]
     points = tomllib.loads(text)["project"]["entry-points"][GROUP]
     assert {name.partition(".")[0] for name in points} <= set(KINDS)
-    listed = re.search(r"Kinds are (.*?) \(server", PAGE, re.DOTALL)[1]
+    listed = re.search(r"Kinds are (.*?)\. ", PAGE, re.DOTALL)[1]
     assert re.findall(r"`(\w+)`", listed) == list(KINDS)

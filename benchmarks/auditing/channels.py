@@ -45,6 +45,10 @@ class _Session:
         ok, rows = np.full(len(clients), Status.OK, np.int8), np.full(len(clients), 10)
         return Scores(trial, "validation", clients, ok, rows, np.full(len(clients), math.nan), accuracy)
 
+    def drawing(self) -> bool:
+        """No release is drawn a second time."""
+        return False
+
     def decide(self, name: str, key: Any, draw: Callable[[], Charged], **_: Any) -> Any:
         """What would be recorded and told."""
         return json.loads(json.dumps(draw().value))

@@ -15,6 +15,8 @@ _PARTITIONS: tuple[Settings, ...] = (
     {"kind": "dirichlet", "alpha": 0.5},
     {"kind": "shards", "per_client": 2},
 )
+#: Kinds that score trials on the way: in others there is nothing to average.
+_SCORE_OFTEN = ("sha", "fedex", "fedex-hyperband", "hyperband", "bohb", "fedpop-global", "fedpop-halving")
 _MECHANISMS = ("laplace", "topk", "permute-and-flip", "repeated")
 
 
@@ -134,8 +136,9 @@ def random_study(seed: int, kind: str) -> Study:
     if may_be_private and rng.random() < 0.45:
         _make_private(study, kind, rng)
     elif rng.random() < 0.4:
+        some = {"clients": 5, "average": "recent"} if kind in _SCORE_OFTEN else {"clients": 0.5}
         study["evaluation"] = rng.choice(
-            [{"clients": 5}, {"clients": 5, "paired": False}, {"average": "recent"}, {"personalised": True}]
+            [{"clients": 5}, {"clients": 5, "paired": False}, some, {"personalised": True}]
         )
     if rng.random() < 0.3 and "evaluation" not in study:
         study["objective"] = rng.choice([{"metric": "loss"}, {"over": "tail", "tail": 0.3}])
@@ -182,11 +185,13 @@ def _proxy(study: Study, rng: random.Random) -> None:
     del study["method"]
     method = rng.choice([{"name": "random", "trials": 3}, {"name": "tpe"}, {"name": "sha", "trials": 4}])
     study["proxy"] = {"data": {"name": "digits", "clients": 6, "seed": 5}, "method": method}
+    del study["budget"]["total"]  # it trains once at the clients
     study["proxy"]["budget"] = {"rounds": 3, "total": 12, "cohort": 3}
 
 
 def _for_fedtune(study: Study, rng: random.Random) -> None:
     study["proxy"] = {"data": {"name": "digits", "seed": 1}}
+    del study["budget"]["total"]  # it trains once at the clients
     study["server"]["weighting"] = "uniform"
     study["data"]["partition"] = {"kind": "heterogeneity_index", "index": [0.2, 0.8], "quantity": [20, 40]}
     study["data"]["clients"] = 8

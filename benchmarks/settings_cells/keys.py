@@ -28,6 +28,7 @@ LISTED = {
     "client.open": "a permission: lets names of the clients' own pass",
     "budget.baseline": "trains trial 0 to the end, where the method does not do so anyway",
     "budget.total": "a limit where the method's own settings say how long it trains",
+    "evaluation.choice": "fewer than 8 clients are compared by means anyway; 'trimmed' is refused there",
     "evaluation.privacy.accounting": "all ways come to the same where all clients are asked once",
     "evaluation.privacy.minimum": "a limit: counts where clients do not reply",
     "evaluation.privacy.budget": "a file that several runs draw on",

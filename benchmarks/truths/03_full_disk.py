@@ -34,11 +34,11 @@ def fill_disk(path: Path, room: int) -> None:
     os.write = lambda fd, data: write(fd, allowed(fd, bytes(data), os.fstat(fd).st_size))
 
 
-def tune(ledger: Path, seed: int) -> None:
-    """One private run."""
+def tune(ledger: Path, seed: int) -> float:
+    """One private run, and what it says that it spent."""
     privacy = fh.Privacy(EPSILON, budget=str(ledger), total=TOTAL)
     space = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
-    fh.tune(
+    result = fh.tune(
         ToyFederation(),
         space,
         fh.RandomSearch(trials=2),
@@ -48,6 +48,7 @@ def tune(ledger: Path, seed: int) -> None:
         seed=seed,
         evaluation=fh.Evaluator(privacy=privacy),
     )
+    return float(result.facts["privacy"]["epsilon_spent"])
 
 
 def main() -> int:
@@ -55,17 +56,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FEDHPO_STATE"] = str(Path(folder) / "state")
         ledger = Path(folder) / "clients.privacy"
-        tune(ledger, 0)
+        released = tune(ledger, 0)
         fill_disk(ledger, ledger.stat().st_size + 100)  # in the middle of the next line
         passed = 1
         for seed in range(1, RUNS):
             try:
-                tune(ledger, seed)
+                released += tune(ledger, seed)
                 passed += 1
             except fh.FedhpoError:
                 continue
         spent = max(fh.PrivacyLedger(ledger).spent.values())
-    released = passed * EPSILON
     print(
         f"{passed} of {RUNS} runs released epsilon {released:g} under a total of {TOTAL:g}; "
         f"the ledger says {spent:g}"

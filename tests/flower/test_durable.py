@@ -145,7 +145,7 @@ def test_no_warning_with_names(tmp_path):
 
 
 def test_clients_that_train_something_else_are_refused(tmp_path):
-    given = {**SMALL.given, "model": {"name": "svm"}, "space": {}, "method": {"name": "flora"}}
+    given = {**SMALL.given, "model": {"name": "svm"}, "space": {}, "method": {"name": "flora"}, "server": {}}
     study = Study.from_dict({**given, "budget": {"rounds": 1, "total": 1, "cohort": 3}})
     with pytest.raises(InputError, match="client 0 fits no estimator: is the study the same"):
         tune(InProcessGrid(small_app(), 8), context(tmp_path / "run"), study)

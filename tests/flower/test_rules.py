@@ -33,7 +33,8 @@ def test_neither_config_nor_epochs_come_back():
     with FlowerFederation(grid, "mlp", clients=8, aggregation=Aggregation()) as federation:
         federation.start(0, {}, 0)
         [report] = federation.round([Work(0, [0, 1], TABLE)])
-    expected = {"trial", "arrays", "train_size", "validation_size"}
+    # `task` names what the server sent, as the server computes it too; the rule, not what became of it.
+    expected = {"trial", "task", "arrays", "train_size", "validation_size"}
     expected |= {f"{metric}_{when}" for metric in ("loss", "accuracy") for when in ("before", "after")}
     assert [set(reply) for heard in grid.heard for reply in heard["replies"]] == [expected] * 2
     assert report.cost.samples == report.train_size.sum()
@@ -48,7 +49,7 @@ def test_clients_that_do_not_tell_sizes_say_only_whether_they_have_rows():
         assert federation.train_clients.tolist() == [0, 1, 2, 3, 4, 5, 7]
     # Client 7 has no validation rows, and so no loss.
     assert [set(one["replies"][0]) for one in grid.heard] == [
-        {"trial", "arrays", "loss_before", "loss_after"}
+        {"trial", "task", "arrays", "loss_before", "loss_after"}
     ] * 3
     assert report.train_size.tolist() == [0, 0, 0]
     assert scores.size.tolist() == [1, 0]

@@ -58,7 +58,8 @@ def test_an_accuracy_tells_the_size_that_a_round_leaves_out():
 
     data = from_clients([{"train": rows(12), "validation": rows(n)} for n in held], classes=3)
     method = {"name": "fedtune", "table": "t.json"}
-    tables = {**SMALL.given, "server": {"weighting": "uniform"}, "method": method}
+    budget = {"rounds": 3, "cohort": 3}
+    tables = {**SMALL.given, "server": {"weighting": "uniform"}, "method": method, "budget": budget}
     app = client(
         ClientApp(), study=Study.from_dict(tables), data=lambda c: one_of(data, c.node_config["partition-id"])
     )
@@ -70,7 +71,7 @@ def test_an_accuracy_tells_the_size_that_a_round_leaves_out():
         for trial in range(12):
             federation.evaluate([trial], [0, 1, 2])
     said = [reply for _, one, *_ in grid.of("train") for reply in one["replies"]]
-    assert all(set(reply) == {"trial", "arrays", "loss_before", "loss_after"} for reply in said)
+    assert all(set(reply) == {"trial", "task", "arrays", "loss_before", "loss_after"} for reply in said)
     sizes = [one["replies"][0]["answer"]["sizes"] for _, one, *_ in grid.of("query.hello")]
     assert all(set(one.values()) <= {0, 1} for one in sizes)
     heard = [reply for _, one, *_ in grid.of("evaluate") for reply in one["replies"]]

@@ -9,7 +9,8 @@ Digests of one run:
 - `fingerprint`: which data, model and code the run belongs to; where it changes, kept runs refuse to resume.
 - `states`: each trial's arrays and facts when it was stopped, or at the end.
 - `result`: of `result.json` the configs, scores and costs; `history.csv` without seconds. Left out are
-  words.
+  words. Private scores are taken within [0, 1], as they are shown: 0.2.0 showed them as released, which
+  `events` cover.
 """
 
 from __future__ import annotations
@@ -73,8 +74,20 @@ def digests_of(run: Path, result: Any, states: Mapping[int, str]) -> dict[str, s
         "facts": short(text(told)),
         "fingerprint": short(text(facts.get("fingerprint"))),
         "states": short(text({str(trial): states[trial] for trial in sorted(states)})),
-        "result": short(text(_result(result.facts)), text(_history(run / "history.csv"))),
+        "result": result_digest(run, result.facts),
     }
+
+
+def result_digest(run: Path, facts: Mapping[str, Any]) -> str:
+    """Of a result's facts and of the run's history."""
+    rows = _history(run / "history.csv")
+    if facts.get("privacy"):
+        rows = [{**row, "accuracy": _within(row["accuracy"])} for row in rows]
+    return short(text(_result(facts)), text(rows))
+
+
+def _within(score: str) -> str:
+    return str(min(1.0, max(0.0, float(score)))) if score else score
 
 
 def _federation(told: Any) -> Any:
@@ -96,11 +109,18 @@ def _result(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "best": {key: best.get(key) for key in _OF_BEST},
         "own": {key: own.get(key) for key in _OF_BEST},
-        "trials": [{key: row.get(key) for key in _OF_TRIALS} for row in facts["trials"]],
+        "trials": [_trial(row, private=bool(facts.get("privacy"))) for row in facts["trials"]],
         "cost": facts["cost"],
         "tried": facts["tried"],
         "totals": facts["totals"],
     }
+
+
+def _trial(row: Mapping[str, Any], *, private: bool) -> dict[str, Any]:
+    found = {key: row.get(key) for key in _OF_TRIALS}
+    if private and found["score"] is not None:
+        found["score"] = min(1.0, max(0.0, found["score"]))
+    return found
 
 
 def _history(path: Path) -> list[dict[str, str]]:

@@ -133,7 +133,8 @@ def go_on(kept: Kept, run: Path, callbacks: Sequence[Any] = ()) -> Any:
         warnings.simplefilter("ignore")
         if kept.place == "table":
             return _on_table(kept, run, callbacks)
-        study = fh.Study.from_dict(kept.given)
+        # As `fedhpo resume` reads it: settings without effect, which 0.2.0 accepted, are warned of.
+        study = fh.Study.from_dict(kept.given, recorded=run.exists())
         if kept.place == "process":
             return study.tune(run, workers=0, callbacks=callbacks)
         clients = kept.given[kept.place]["clients"]
@@ -218,7 +219,9 @@ def page_of(name: str, folder: Path) -> None:
     from fedhpo.ui.app import make_app
     from fedhpo.ui.runs import Runs
 
-    client = TestClient(make_app(Runs(folder)), base_url="http://127.0.0.1")
+    client = TestClient(
+        make_app(Runs(folder), "secret"), base_url="http://127.0.0.1", headers={"x-token": "secret"}
+    )
     listed = {line["name"]: line["status"] for line in client.get("/api/runs").json()["runs"]}
     assert listed[name] == "finished"
     answer = client.get("/api/run", params={"name": name})

@@ -20,6 +20,7 @@ from fedhpo.core import version
 from fedhpo.methods.registry import METHODS
 from fedhpo.run import OtherVersionError, list_runs, record
 from fedhpo.tuning import tune
+from fedhpo.tuning.setup import _total
 
 #: Whose report.html is written and whose page is asked for: each says something of its own.
 SHOWN = ("fedex", "private", "trouble")
@@ -65,6 +66,22 @@ def test_a_stopped_run_goes_on_to_its_stored_result(name, tmp_path, monkeypatch)
         "same",
         "refused",
     )
+
+
+@pytest.mark.parametrize("name", ["fedtune", "proxy"])
+def test_a_total_without_effect_that_a_run_was_begun_with_stands_in_no_ones_way(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(HERE)
+    same_bits = probe() == expected()["probe"]
+    assert resumed(f"finished-{name}", tmp_path, same_bits=same_bits) == "same"
+
+
+@pytest.mark.parametrize("total", [None, 4, 40])
+def test_a_method_that_trains_once_goes_on_with_the_total_that_0_2_0_kept(total):
+    """Begun from Python without a total, it kept ten times the rounds."""
+    begun = {"budget": {"rounds": 4, "total": 40}}
+    assert _total(fh.FedTune(), 4, total, begun) == 40
+    with pytest.raises(fh.InputError, match="total = 12: has no effect with fedtune"):
+        _total(fh.FedTune(), 4, 12, begun)
 
 
 RAISED = {"stopped-own-function": "engine", "stopped-private": "privacy", "stopped-flower": "remote"}

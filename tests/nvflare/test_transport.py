@@ -152,7 +152,7 @@ def test_a_client_that_cannot_be_reached_is_asked_once_more():
 def test_a_timeout_of_the_call_is_none_of_the_clients():
     assert trouble_of(failure(TimeoutError("after 20 seconds"))) is None
     raised = failure("TimeoutError: mine", "TimeoutError", "Traceback ...")
-    assert trouble_of(raised).why == "the client raised TimeoutError: TimeoutError: mine"
+    assert trouble_of(raised).why.text == "the client raised TimeoutError: TimeoutError: mine"
 
 
 class Slow(LocalSite):

@@ -11,7 +11,7 @@ from fedhpo.policies.losses import diverged
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import Answer, RoundReport, Scores, Status
 from fedhpo.protocol.reasons import Reason, Why, from_record, inferred, raised, to_record, told
-from fedhpo.run.codec import pack, unpack
+from fedhpo.run.codec import by_sentence, pack, unpack
 
 FAILED, MISSING = int(Status.FAILED), int(Status.MISSING)
 #: Sentences that 0.2.0 wrote, and what they stand for.
@@ -81,6 +81,19 @@ def test_payloads_of_0_2_0_are_read_and_written_bit_for_bit():
     found = unpack(stored)
     assert [one.reason for one in found] == [Reason(Why.RAISED, "ValueError: no"), None]
     assert pack(found) == stored
+
+
+def test_a_run_of_0_2_0_goes_on_by_what_sentences_say():
+    """Its events, run again, have their bytes, and new ones are judged as its first ones were."""
+    reason = Reason(Why.RAISED, "ValueError: the sum is not finite", "ValueError")
+    [found] = by_sentence([report([FAILED, MISSING], {0: reason, 1: Reason(Why.LATE)})])
+    assert found.reasons == {0: Reason(Why.DIVERGED, reason.text), 1: Reason(Why.LATE)}
+    assert found.reasons[0].open == "ValueError"
+    payload = pack([found])
+    (length,) = struct.unpack_from("<I", payload)
+    assert json.loads(payload[4 : 4 + length])["items"][0][3][0] == [0, reason.text]
+    answers = by_sentence([Answer(1, Status.FAILED, reason=reason), Answer(2, Status.OK, {"size": 1})])
+    assert [one.reason for one in answers] == [Reason(Why.DIVERGED, reason.text), None]
 
 
 def test_an_exception_with_our_words_is_no_divergence():

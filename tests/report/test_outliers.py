@@ -91,7 +91,8 @@ def test_the_report_names_clients_whose_updates_go_the_other_way(tmp_path, aggre
     """Under the mean, updates are not held, and nothing is known of single ones."""
     data = fh.load("digits", clients=10, partition={"kind": "iid"})
     space = fh.Space(client={"lr": fh.Float(0.1, 1.0, log=True)})
-    with fh.simulate("linear", data, workers=0, aggregation=aggregation, trim=0.25) as federation:
+    trim = {"trim": 0.25} if "filter" in aggregation else {}
+    with fh.simulate("linear", data, workers=0, aggregation=aggregation, **trim) as federation:
         lying = hostile(federation, SignFlip(1.0), share=0.2)
         fh.tune(
             federation, space, fh.RandomSearch(trials=2), rounds=4, total=8, cohort=10, run=tmp_path / "run"

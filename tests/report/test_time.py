@@ -121,7 +121,7 @@ def test_files_are_found_beside_the_study(tmp_path):
     folder.mkdir()
     stays = "\n".join(f"{client},0,1000" for client in range(20))
     (folder / "trace.csv").write_text(f"client,begin,end\n{stays}\n", encoding="utf-8")
-    text = STUDY.replace('"day_night"', '"trace.csv"')
+    text = STUDY.replace('"day_night"\nshare = 0.5\nstay = 600', '"trace.csv"')
     (folder / "study.toml").write_text(text, encoding="utf-8")
     study = Study.load(folder / "study.toml")
     assert study.fleet.availability == str(folder / "trace.csv")
@@ -140,5 +140,7 @@ def test_learners_and_privacy_are_refused():
     with pytest.raises(fh.InputError, match=r"federation: leave it out where \[evaluation.privacy\]"):
         Study.from_dict(tables)
     learner = {key: tables[key] for key in ("data", "budget", "federation")}
-    with pytest.raises(fh.InputError, match="time is simulated for torch models only"):
+    with pytest.raises(
+        fh.InputError, match=r"federation\.speed = 10\.0: .* torch models in a simulation would"
+    ):
         Study.from_dict({**learner, "budget": {"rounds": 1}, "model": {"name": "xgboost"}, "space": {}})

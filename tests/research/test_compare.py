@@ -214,7 +214,31 @@ def test_every_setting_of_an_evaluation_can_be_given():
     assert found.privacy is not None
     assert (found.privacy.epsilon, found.privacy.mechanism) == (10.0, "topk")
     assert (found.privacy.evaluations, found.privacy.minimum, found.privacy.accounting) == (40, 0.8, "basic")
-    recent = adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--average", "recent"]))
+    averages = ["--clients", "5", "--average", "recent"]
+    recent = adjusted(study, parser().parse_args(["compare", "--table", "mnist", *averages]))
     assert (recent.evaluator.average, recent.evaluator.paired) == ("recent", study.evaluator.paired)
     with pytest.raises(InputError, match="mechanism"):
         adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--mechanism", "none"]))
+
+
+def test_keys_that_only_other_methods_honour_are_set_aside():
+    from fedhpo.research.compare.methods import with_method
+
+    study = Study.from_dict(
+        {
+            "data": {"name": "digits", "clients": 10},
+            "model": {"name": "linear"},
+            "space": {"client": {"lr": {"low": 0.01, "high": 1.0}}},
+            "budget": {"rounds": 4, "total": 24, "cohort": 3},
+            "evaluation": {"clients": 5, "average": "recent"},
+            "method": {"name": "sha", "trials": 4},
+        }
+    )
+    found = {name: with_method(study, name) for name in ("sha", "random", "fedtune")}
+    assert {name: one.evaluator.average for name, one in found.items()} == {
+        "sha": "recent",
+        "random": "last",
+        "fedtune": "last",
+    }
+    assert [found[name].file.budget.total for name in found] == [24, 24, None]
+    assert {one.evaluator.clients for one in found.values()} == {5}

@@ -141,8 +141,8 @@ def test_a_run_without_a_fingerprint_says_that_nothing_was_compared(tmp_path):
         tune(tmp_path / "run")
 
 
-def toy(run, method=None, space=SPACE, **settings):
-    return fh.tune(ToyFederation(**settings), space, method or "random", rounds=2, total=4, cohort=3, run=run)
+def toy(run, method="random", space=SPACE, total=4, **settings):
+    return fh.tune(ToyFederation(**settings), space, method, rounds=2, total=total, cohort=3, run=run)
 
 
 def test_a_toy_a_table_and_a_learner_have_fingerprints_of_their_own(tmp_path):
@@ -166,9 +166,9 @@ def test_what_a_method_uses_besides_counts(tmp_path):
     def proxy(**settings):
         return ProxySearch(ToyFederation(**settings), total=4)
 
-    toy(tmp_path / "proxy", proxy())
+    toy(tmp_path / "proxy", proxy(), total=None)
     with pytest.raises(fh.InputError, match=r"method: proxy: settings: noise is 0\.05 there, 0\.5 here"):
-        toy(tmp_path / "proxy", proxy(noise=0.5))
+        toy(tmp_path / "proxy", proxy(noise=0.5), total=None)
     space = fh.Space(client={"lr": fh.Float(1e-3, 1.0, log=True)})
     sets = [fh.from_clients([rows(seed, 60)], classes=2) for seed in (1, 2)]
     names = ("mlp", "linear")

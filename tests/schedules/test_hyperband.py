@@ -1,6 +1,7 @@
 """Hyperband: its bracket table, its budget, and what a run does."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -144,15 +145,20 @@ def test_configs_come_again_in_another_bracket_but_not_within_one() -> None:
 
 
 def test_a_pool_is_full_again_in_each_bracket() -> None:
-    pool = [fh.Config(client={"lr": 0.01 * n}) for n in range(1, 10)]
-    federation = ToyFederation(clients=6)
-    federation.pool = pool
+    few = [fh.Config(client={"lr": 0.01 * n}) for n in range(1, 10)]
+
+    class OfAPool(ToyFederation):
+        @property
+        def pool(self) -> Sequence[fh.Config]:
+            return few
+
+    federation = OfAPool(clients=6)
     for method in (Method(), BOHB(), Tuner(Hyperband(), GP())):
         trials = tuned(69, method, federation=federation).trials
         configs = [fh.Config(client={"lr": row["client.lr"]}) for row in trials]
-        assert set(configs[:9]) == set(pool)
+        assert set(configs[:9]) == set(few)
         assert len(set(configs[9:14])) == 5
-        assert set(configs) == set(pool)
+        assert set(configs) == set(few)
 
 
 def test_a_grid_under_hyperband() -> None:

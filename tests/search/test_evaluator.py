@@ -211,8 +211,8 @@ def test_an_evaluation_without_a_score_is_left_out_and_ranks_last_itself():
     assert evaluator.compared([[nothing, good]]) == [good]
 
 
-@pytest.mark.parametrize("clients", [None, 1])
-def test_hyperband_with_recent_scores_is_no_worse_than_with_the_last(clients):
+@pytest.mark.parametrize(("clients", "worse"), [(1.0, 0.0), (1, 0.002)])  # all of them, and one
+def test_hyperband_with_recent_scores_is_no_worse_than_with_the_last(clients, worse):
     """Means over different rounds had a regret of 2.7 points here, without any noise."""
     table = load_table("mnist")
     best = min(table.truth(c, int(table.rounds[-1])) for c in range(len(table.configs)))
@@ -226,7 +226,7 @@ def test_hyperband_with_recent_scores_is_no_worse_than_with_the_last(clients):
         - best
         for average in ("last", "recent")
     }
-    assert regret["recent"] <= regret["last"] + (0 if clients is None else 0.002)
+    assert regret["recent"] <= regret["last"] + worse
     assert regret["recent"] < 0.01
 
 

@@ -226,6 +226,8 @@ def test_an_observer_gains_no_more_than_epsilon(worst):
 class Seed:
     """As much of a search as noise needs."""
 
+    session = UnrecordedSession(ToyFederation())
+
     def __init__(self, seed):
         self.seed = seed
 
@@ -409,7 +411,7 @@ def test_with_much_epsilon_it_is_fedex_with_uniform_weights(settings):
 def test_stopped_again_and_again_it_ends_the_same_and_is_charged_once(tmp_path):
     method = fh.FedEx(schedule="halving", trials=4, arms=3, clip=2.0)
     options = {"method": method, "rounds": 6, "total": 30}
-    unbroken, stops = tune(Privacy(2.0), **options), 0
+    unbroken, stops = tune(Privacy(2.0), run=tmp_path / "unbroken", **options), 0
     while True:
         left = iter(range(1 + stops % 4))
 
@@ -471,7 +473,7 @@ def test_killed_between_charge_and_draw_it_ends_the_same(tmp_path, release):
     assert again[:3] == first  # what was released stays released
     assert None not in [one for answer in again for one in answer]  # the round was run again for its scores
     if release == "simulated":
-        assert facts(result) == facts(tune(Privacy(2.0), cohort=20))
+        assert facts(result) == facts(tune(Privacy(2.0), run=tmp_path / "unbroken", cohort=20))
 
 
 def test_real_clients_lose_what_was_not_drawn_and_go_on(tmp_path, monkeypatch):

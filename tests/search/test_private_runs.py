@@ -29,6 +29,7 @@ from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private import channel_of
 from fedhpo.search.release_plan import planned_releases
 from fedhpo.search.search import Search
+from fedhpo.search.unrecorded import UnrecordedSession
 from fedhpo.testing import ToyFederation
 from fedhpo.testing.table import toy_table
 
@@ -145,6 +146,7 @@ def test_the_standard_error_covers_what_noise_and_draws_do():
     channel = channel_of(search.evaluator)
     toy = ToyFederation(clients=100, noise=1.0)
     toy.start(0, {}, seed=0)
+    search.begin(UnrecordedSession(toy), channel=channel)
     accuracy = private.replies_of(search.objective, toy.evaluate([0], toy.validation_clients)[0])
     values, errors = [], []
     for number in range(2000):
@@ -431,7 +433,7 @@ def test_a_private_choice_with_much_epsilon_is_the_open_one():
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_stopped_again_and_again_it_ends_the_same_and_is_charged_once(tmp_path, mechanism):
     privacy = Privacy(2.0, mechanism=mechanism)
-    unbroken = tune(privacy)
+    unbroken = tune(privacy, run=tmp_path / "unbroken")
     stops = 0
     while True:
         left = iter(range(1 + stops % 3))
@@ -486,7 +488,7 @@ def test_killed_between_charge_and_draw_it_is_charged_once(tmp_path, mechanism, 
     assert spent == pytest.approx(2.0)
     assert again[0] == first[0]  # what was released stays released
     if release == "simulated":
-        assert facts(result) == facts(tune(privacy))
+        assert facts(result) == facts(tune(privacy, run=tmp_path / "unbroken"))
 
 
 KILLED = """
@@ -526,7 +528,7 @@ def test_killed_for_real_it_ends_the_same_and_is_charged_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a")], check=False)
     assert done.returncode == -signal.SIGKILL
     result = tune(Privacy(2.0), run=tmp_path / "a")
-    assert facts(result) == facts(tune(Privacy(2.0)))
+    assert facts(result) == facts(tune(Privacy(2.0), run=tmp_path / "unbroken"))
     assert result.facts["privacy"]["epsilon_spent"] == pytest.approx(2.0)
 
 

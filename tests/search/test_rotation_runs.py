@@ -310,7 +310,7 @@ def test_killed_between_charge_draw_and_record_nothing_is_seen_twice(tmp_path, a
     assert result.facts["privacy"]["epsilon_spent"] == pytest.approx(2.0)
     assert max(taken(tmp_path / "a").values()) == 2
     if release == "simulated":
-        assert facts(result) == facts(tune(privacy))
+        assert facts(result) == facts(tune(privacy, run=tmp_path / "unbroken"))
 
 
 def test_a_drawn_release_that_cost_nothing_more_cannot_be_lost(tmp_path):

@@ -27,9 +27,13 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-def tune(folder, name="run", *, total=1.5, stop=None, federation=None, **privacy):
-    """Four releases of 0.25 at all of 20 clients; stopped after so many of them."""
-    evaluation = fh.Evaluator(privacy=fh.Privacy(1.0, budget=str(folder / "ledger"), total=total, **privacy))
+def tune(folder, name="run", *, total=1.5, stop=None, federation=None, held_out=0.0):
+    """Four releases of 0.25 at all of 20 clients; stopped after so many of them.
+
+    With `held_out=0.2` they are five of 0.2: the same clients compare the winner with the user's own config.
+    """
+    ledger = {"budget": str(folder / "ledger"), "total": total}
+    evaluation = fh.Evaluator(privacy=fh.Privacy(1.0, **ledger, held_out=held_out))
     seen = []
 
     def callback(event):
@@ -53,9 +57,9 @@ def copied(folder, name):
     return shutil.copytree(folder / "run", folder / name)
 
 
-def released(folder, name):
+def released(folder, name, kind="release"):
     with open_read(folder / name) as run:
-        events = [event for event in run.record.events() if event.kind == "decide release"]
+        events = [event for event in run.record.events() if event.kind == f"decide {kind}"]
         return [json.loads(event.result) for event in events if event.result]
 
 
@@ -101,6 +105,47 @@ def test_without_room_in_the_total_it_is_refused(tmp_path):
     with pytest.raises(BudgetError, match=r"this release, which may have been drawn before, is 0.25 more"):
         tune(tmp_path, "copy", total=1.0)
     assert len(released(tmp_path, "copy")) == 3
+
+
+def test_a_copy_without_the_comparison_at_the_end_pays_it_again(tmp_path):
+    """It is the fifth release: who lacks it is one behind, and who lacks a score as well is refused."""
+    tune(tmp_path, stop=3, held_out=0.2)
+    copied(tmp_path, "older")
+    tune(tmp_path, stop=4, held_out=0.2)
+    copied(tmp_path, "copy")
+    first = tune(tmp_path, held_out=0.2)
+    assert (first.status, most_spent(tmp_path)) == ("finished", pytest.approx(1.0))
+    with pytest.raises(RunError, match=r"charged 5 releases of this run, .* holds 3: "):
+        tune(tmp_path, "older", held_out=0.2)
+    with pytest.warns(UserWarning, match=r"run .*copy: .* paid again: epsilon 0.2 more"):
+        again = tune(tmp_path, "copy", held_out=0.2)
+    assert (again.status, most_spent(tmp_path)) == ("finished", pytest.approx(1.2))
+    assert again.facts["privacy"]["over_runs"]["paid_again"] == pytest.approx(0.2)
+    # Seeded noise on the same differences: what is paid again is no other release.
+    assert released(tmp_path, "copy", "compare") == released(tmp_path, "run", "compare") != []
+
+
+def test_killed_between_charge_and_record_of_the_comparison_it_is_paid_again(tmp_path, monkeypatch):
+    settle, lost = Record.settle, []
+
+    def killed(self, number, result, *rest):
+        if not lost and len(released(tmp_path, "run")) == 4 and b"second_moment" in bytes(result):
+            lost.append(json.loads(result))
+            raise Killed
+        settle(self, number, result, *rest)
+
+    monkeypatch.setattr(Record, "settle", killed)
+    with pytest.raises(Killed):
+        tune(tmp_path, held_out=0.2)
+    with pytest.warns(UserWarning, match=r"paid again: epsilon 0.2 more"):
+        result = tune(tmp_path, held_out=0.2)
+    assert most_spent(tmp_path) == pytest.approx(1.2)
+    assert released(tmp_path, "run", "compare") == lost
+    (tmp_path / "other").mkdir()
+    uncut = tune(tmp_path / "other", held_out=0.2)
+    ours, theirs = (dict(one.facts, times=None) for one in (result, uncut))
+    assert ours["privacy"].pop("over_runs") != theirs["privacy"].pop("over_runs")  # 0.2 more
+    assert ours == theirs
 
 
 def test_a_run_that_was_moved_with_its_ledger_goes_on(tmp_path):

@@ -76,7 +76,7 @@ def test_proxy_search_that_trains_nothing_at_the_clients_fails(digits):
         pytest.warns(ClientFailed),
         pytest.raises(TuningError, match="cannot train on"),
     ):
-        tune(digits, in_rounds_only, fh.ProxySearch(proxy, total=4, length=2), 2, 4)
+        tune(digits, in_rounds_only, fh.ProxySearch(proxy, total=4, length=2), 2, None)
 
 
 def test_the_first_exception_is_told_at_once_with_client_and_line(digits):

@@ -283,7 +283,8 @@ def test_hyperband_comes_to_what_replays_come_to(noise):
     """60 replays against 2,000 simulated searches, at a third of the budget and at its end."""
     table = toy_table(configs=40, rounds=27, clients=20, failed={3: 4, 17: 0})
     privacy = Privacy(noise["epsilon"], mechanism="topk") if "epsilon" in noise else None
-    evaluator = Evaluator(clients=noise.get("clients"), paired=False, privacy=privacy)
+    paired = False if "clients" in noise else None
+    evaluator = Evaluator(clients=noise.get("clients"), paired=paired, privacy=privacy)
     replayed = [
         replay(
             table,

@@ -36,6 +36,7 @@ GIVEN = "<given>"
 LEFT_OUT = "<left out>"
 
 _REFUSES: ContextVar[bool] = ContextVar("refuses settings without effect", default=True)
+_LATER: ContextVar[bool] = ContextVar("settings are looked at later", default=False)
 
 #: By setting, the value that it must have, or several; all of them must hold.
 Where = Mapping[str, Any]
@@ -113,7 +114,8 @@ def refuse_unhonoured(
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Refuse a dataclass of which a setting does not count; `where` is the section that it came from."""
-    refuse(f"{where}.{one}" if where else str(one) for one in unhonoured(part, given, names))
+    if not _LATER.get():
+        refuse(f"{where}.{one}" if where else str(one) for one in unhonoured(part, given, names))
 
 
 def refuse(lines: Iterable[str]) -> None:
@@ -123,6 +125,16 @@ def refuse(lines: Iterable[str]) -> None:
         raise InputError("\n".join(found))
     for line in found:
         warnings.warn(f"{line} (the run was begun with it, and goes on as without it)", stacklevel=3)
+
+
+@contextmanager
+def refusing_later() -> Iterator[None]:
+    """For those who make a part and call `refuse_unhonoured` themselves, with the section's name."""
+    before = _LATER.set(True)
+    try:
+        yield
+    finally:
+        _LATER.reset(before)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from fedhpo.core.canonical import canonical
 from fedhpo.protocol.bounds import checked_report, checked_scores
 from fedhpo.protocol.federation import Answer, Cost, Products, RoundReport, Scores, Status, UpdateShapes
-from fedhpo.protocol.reasons import Reason, from_record, to_record
+from fedhpo.protocol.reasons import Reason, from_record, inferred, to_record
 
 Items = Sequence[RoundReport] | Sequence[Scores] | Sequence[Answer]
 
@@ -108,6 +109,22 @@ def as_unpacked(items: Items, payload: bytes) -> list[Any]:
     if types is None or any(getattr(first, name).dtype != kind for name, kind in types.items()):
         return unpack(payload)
     return list(items)
+
+
+def by_sentence(items: Items) -> list[Any]:
+    """The same with the kinds that sentences stand for, by which 0.2.0 went: a run of it goes on so."""
+    return [_by_sentence(item) for item in items]
+
+
+def _by_sentence(item: Any) -> Any:
+    if isinstance(item, Answer):
+        return replace(item, reason=item.reason and _inferred(item.reason, item.status))
+    found = {place: _inferred(reason, item.status[place]) for place, reason in item.reasons.items()}
+    return replace(item, reasons=found) if found != item.reasons else item
+
+
+def _inferred(reason: Reason, status: int) -> Reason:
+    return replace(reason, why=inferred(reason.text, failed=status != Status.MISSING))
 
 
 def squeeze(payload: bytes) -> bytes:

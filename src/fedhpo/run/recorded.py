@@ -42,7 +42,7 @@ from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.session import COMPUTED, RELEASES, Charged, Each
 from fedhpo.protocol.through import Through
 from fedhpo.run.checkpoints import Checkpoints
-from fedhpo.run.codec import Items, as_unpacked, pack, unpack
+from fedhpo.run.codec import Items, as_unpacked, by_sentence, pack, unpack
 from fedhpo.run.record import Event, Record, StateFile
 from fedhpo.space.config import Config
 
@@ -140,7 +140,9 @@ class RecordedSession(Through):
         self._sizes: dict[int, int] = {}
         self._mark = self._committed = time.monotonic()
         if record.get("federation") is None:
-            record.set(federation=inner.describe(), repeatable=self._repeatable)
+            record.set(federation=inner.describe(), repeatable=self._repeatable, kinds=True)
+        # Whether reasons have kinds; in a record of 0.2.0 the sentence stands for one.
+        self._kinds = bool(record.get("kinds"))
 
     # The protocol
 
@@ -454,7 +456,7 @@ class RecordedSession(Through):
             return self._told(kind, recorded, replayed=True)
         self._join()
         with self._uninterrupted():
-            live = run(recorded)
+            live = run(recorded) if self._kinds else by_sentence(run(recorded))
             payload = pack(live)
             items = as_unpacked(live, payload)
             apply(items if recorded is None else recorded)

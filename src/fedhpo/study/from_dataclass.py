@@ -34,7 +34,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from fedhpo.core.claims import refuse_unhonoured
+from fedhpo.core.claims import refuse_unhonoured, refusing_later
 from fedhpo.core.errors import InputError
 from fedhpo.core.user_code import in_words
 from fedhpo.study.problems import problems
@@ -120,7 +120,8 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         if inner is not None and value is not None:
             given[key] = build(inner, value, f"{where}.{key}")
     try:
-        made = kind(**given)
+        with refusing_later():
+            made = kind(**given)
     except InputError as error:
         raise InputError(f"{_culprit(kind, given, where)}: {error}") from None
     except Exception as error:

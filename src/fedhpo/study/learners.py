@@ -82,7 +82,8 @@ def check_learner(file: StudyFile, space: Space) -> None:
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
     if "trips" in file.model.others and file.model.name not in BOOSTED:
-        refuse([f"model.trips: has no effect with {file.model.name}; boosted trees honour it: leave it out"])
+        found = f"model.trips = {shown(file.model.others['trips'])}: has no effect with {file.model.name}"
+        refuse([f"{found}; boosted trees honour it: leave it out"])
     if space.scope("server"):
         raise InputError("space.server: learners have no hyperparameters of the server; leave it out")
     if not space.names:
@@ -100,7 +101,10 @@ def learner_federation(model: Model, data: FederatedData, workers: int | None) -
 
     values = {key: model.others.get(key, default) for key, default in OPTIONS.items()}
     if "trips" in model.others and values["training"] not in JOINED:
-        refuse([f"model.trips: has no effect with training = {values['training']!r}: leave it out"])
+        found = (
+            f"model.trips = {shown(values['trips'])}: has no effect with training = {values['training']!r}"
+        )
+        refuse([f"{found}; 'bagging' and 'cyclic' make several: leave it out"])
     for key, value in values.items():
         if value is not None and key != "trips" and not isinstance(value, str):
             raise InputError(f"model.{key} = {shown(value)}: must be a string")

@@ -21,6 +21,7 @@ from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.session import Session
+from fedhpo.run.extension import total_of
 from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
@@ -132,7 +133,7 @@ def prepare(
     federation.measure(wanted)
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
-    total = _total(chosen, rounds, total)
+    total = _total(chosen, rounds, total, begun)
     training = len(federation.train_clients)
     cohort = whole_number("cohort", cohort_of(cohort, training))
     seed = checked_seed(seed)
@@ -188,15 +189,15 @@ def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluato
     return replace(evaluator, privacy=replace(evaluator.privacy, held_out=0.0, clip=1.0))
 
 
-def _total(method: Method | Tuner, rounds: int, total: int | None) -> int:
-    """The rounds over all trials; of a method that trains once no other can be asked for."""
-    usual = rounds if method.trains_once else 10 * rounds
-    if total is None:
-        return usual
-    found = whole_number("total", total)
-    if method.trains_once and found != usual:
+def _total(method: Method | Tuner, rounds: int, total: int | None, begun: Mapping[str, Any] | None) -> int:
+    """The rounds over all trials. Of a method that trains once, none can be asked for but what 0.2.0 kept."""
+    found = None if total is None else whole_number("total", total)
+    if not method.trains_once:
+        return 10 * rounds if found is None else found
+    kept = max(rounds, total_of(begun or {}) or 0)
+    if found not in (None, rounds, kept):
         refuse([f"total = {found}: {ONE_TRAINING.format(method.name)}: leave it out"])
-    return max(found, usual) if method.trains_once else found
+    return kept
 
 
 def _further(criteria: Criteria, metrics: Sequence[Any]) -> list[str]:

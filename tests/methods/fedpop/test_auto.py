@@ -96,7 +96,7 @@ class Told:
 )
 def test_a_trial_is_behind_by_more_than_two_errors_of_the_paired_difference(gaps, behind):
     best, worst = np.array([1.0, 5.0, 9.0, 3.0]), np.array([1.0, 5.0, 9.0, 3.0]) + gaps
-    search = type("Search", (), {"objective": fh.Objective("loss")})()
+    search = type("Search", (), {"objective": fh.Objective("loss"), "evaluator": fh.Evaluator()})()
     assert Finale()._behind(search, Told(worst), Told(best)) is behind
 
 

@@ -200,7 +200,7 @@ def test_under_halving_trials_are_dropped_before_an_exchange_of_the_same_round()
 def test_a_member_replaced_since_the_last_rung_is_judged_on_its_own_rounds_only():
     """With scores averaged over a trial's evaluations, those before its replacement do not count."""
     method = fh.FedPop(population=9, schedule="halving", rate=3, interval=2, local=False)
-    averaged = fh.Evaluator(average="recent")
+    averaged = fh.Evaluator(clients=10, average="recent")
     kept = {}
 
     def look(event):

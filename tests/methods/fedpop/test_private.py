@@ -118,7 +118,7 @@ def test_no_score_that_was_not_paid_for_is_kept_or_shown(tmp_path, capsys):
 
 
 def test_stopped_again_and_again_it_ends_the_same(tmp_path):
-    unbroken, stops = tune(), 0
+    unbroken, stops = tune(run=tmp_path / "unbroken"), 0
     while True:
         left = iter(range(2))
         stop = lambda event, left=left: not event.replayed and next(left, None) is None  # noqa: E731

@@ -30,7 +30,6 @@ lr = { low = 0.01, high = 1.0, log = true, default = 0.02 }
 lr = { low = 0.5, high = 2.0, log = true, default = 1.0 }
 [budget]
 rounds = 4
-total = 16
 cohort = 3
 """
 FILLS = """
@@ -47,6 +46,7 @@ name = "digits"
 part = [0.7, 1.0]
 """
 USES = """
+total = 16
 [method]
 schedule = { name = "fixed" }
 policy = { name = "reference_table", file = "table.json" }

@@ -198,7 +198,7 @@ def test_weights_and_fednova_make_tables_too(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"shape": "weight"}, "shape needs scored_on = 'mixture'"),
+        ({"shape": "weight"}, "shape = 'weight': counts only where .*scored_on = 'mixture'"),
         ({"scored_on": "mixture", "shares": (1.0,)}, "1 shares for 24 cells"),
         ({"scored_on": "mixture", "profiles": "asked", "shares": (1.0,) * 24}, "leave them out"),
         ({"scored_on": "mixture", "epsilon": 0.0}, "epsilon must be"),

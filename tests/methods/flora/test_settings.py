@@ -32,7 +32,7 @@ class Parties(ToyFederation):
 
 
 def tune(method, federation, over="mean"):
-    objective = fh.Objective("accuracy", over=over, tail=0.5)
+    objective = fh.Objective("accuracy", over=over, **({"tail": 0.5} if over == "tail" else {}))
     return fh.tune(federation, SPACE, method, rounds=4, total=4, cohort=3, objective=objective, seed=1)
 
 

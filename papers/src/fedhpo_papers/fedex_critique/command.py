@@ -270,7 +270,7 @@ def _tune(
     from fedhpo.schedules import FixedLength
     from fedhpo.tuning.tune import tune
 
-    policy = FedEx(start=arms(scale, cell.part), arms=scale.arms, **_fitting(scale, cell))
+    policy = FedEx(start=arms(scale, cell.part), **_fitting(scale, cell))
     result = tune(
         federations[cell.clients],
         space(scale),

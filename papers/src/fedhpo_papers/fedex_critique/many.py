@@ -138,7 +138,7 @@ def _world(federation: Federation, setting: Setting, seed: int, clients: int, co
             facts = tune(
                 federation,
                 within,
-                Tuner(FixedLength(1), policy=FedEx(start=start, arms=count, **options)),
+                Tuner(FixedLength(1), policy=FedEx(start=start, **options)),
                 rounds=setting.rounds,
                 total=setting.rounds,
                 cohort=clients,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedhpo.core.errors import InputError
@@ -10,6 +11,7 @@ from fedhpo.methods.registry import methods
 from fedhpo.protocol.method import Method
 from fedhpo.study import Study
 from fedhpo.study.methods import is_composed
+from fedhpo.tuning.effects import compares_often
 
 #: These would score all their trials at the very end; one after the other they have an incumbent on the way.
 _ONE_BY_ONE = ("random", "grid")
@@ -26,19 +28,28 @@ def with_method(study: Study, name: str, seed: int | None = None) -> Study:
     if name == "proxy":
         if study.file.proxy is None:
             raise InputError("method 'proxy': the study has no [proxy] section")
-        given["proxy"] = study.given["proxy"]
+        given = {**_without(given, "budget", "total"), "proxy": study.given["proxy"]}
     else:
         own = dict(study.given.get("method", {}))
         is_own = name == (Tuner.name if is_composed(own) else own.pop("name", Auto.name))
-        if not is_own:
-            methods.find(name)
+        if not is_own and getattr(methods.find(name), "trains_once", False):
+            given = _without(given, "budget", "total")
         if name == "fedtune" and study.file.proxy is not None:
             given["proxy"] = {"data": study.given["proxy"]["data"]}
         usual = {"side_by_side": 1} if name in _ONE_BY_ONE else {}
         given["method"] = {"name": name, **usual, **(own if is_own else {})}
     if seed is not None:
         given["seed"] = seed
-    return Study.from_dict(given, path=study.path)
+    found = Study.from_dict(given, path=study.path)
+    if found.evaluator.average == "recent" and not compares_often(found.method):
+        return Study.from_dict(_without(given, "evaluation", "average"), path=study.path)
+    return found
+
+
+def _without(given: Mapping[str, Any], section: str, key: str) -> dict[str, Any]:
+    """The study without a key that other methods of the comparison honour, and this one does not."""
+    rest = {name: value for name, value in given.get(section, {}).items() if name != key}
+    return {**given, section: rest}
 
 
 def method_named(study: Study, name: str) -> Method | Tuner:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.research.compare.comparison import Comparison
-from fedhpo.research.compare.methods import method_named
+from fedhpo.research.compare.methods import method_named, with_method
 from fedhpo.research.incumbents import Incumbents
 from fedhpo.research.tables import CurveTable, Surrogate, cross_validate, load_table
 from fedhpo.research.tables.replay import replay
@@ -92,7 +92,7 @@ def _one(job: tuple[str, Mapping[str, Any], str, int, float, bool]) -> Incumbent
         total=study.file.budget.total,
         seed=seed,
         objective=study.objective,
-        evaluation=study.evaluator,
+        evaluation=with_method(study, name).evaluator,
         heterogeneity=heterogeneity,
         surrogate=fitted,
     ).incumbents
