@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from fedhpo.core.errors import Concerns, InputError
+from fedhpo.core.errors import InputError
 from fedhpo.core.settings import settings_of
 from fedhpo.policies.sums import SumsPolicy
 from fedhpo.privacy.privacy import Privacy
@@ -54,7 +54,7 @@ def scores_in_round(
         policy.check_private(space, privacy)
         return policy.scores
     if isinstance(policy, SinglePolicy):
-        raise InputError(f"privacy: {policy.not_private}", concerns=Concerns.METHOD)
+        raise InputError(f"privacy: {policy.not_private}")
     if SCORES_IN_ROUND in policy.needs or exchanged:
         name = "the exchange" if exchanged else settings_of(policy)["name"]
         raise InputError(

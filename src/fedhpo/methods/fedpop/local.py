@@ -115,7 +115,7 @@ class FedPopLocal:
     def not_private(self) -> str:
         """Why it is refused with privacy."""
         return (
-            "fedpop's local half goes by the score of the one client in each slot, and noise that hides one "
+            "its local half goes by the score of the one client in each slot, and noise that hides one "
             "client leaves nothing to go by: use local = false, or fedex"
         )
 
