@@ -42,7 +42,7 @@ class Frame:
 
     @classmethod
     def of(cls, columns: Mapping[str, Iterable[Any]], name: str) -> Frame:
-        """Columns of cells, each as text or as what it is."""
+        """Columns of cells, each as text, or with its own type."""
         made = {key: _column(cells, key, name) for key, cells in columns.items()}
         unusable = {key: why for key, (_, why) in made.items() if why}
         return cls(name, {key: column for key, (column, _) in made.items()}, unusable)

@@ -105,7 +105,7 @@ class Books:
 
 
 def read_books(lines: Sequence[Any], damage: Callable[[int], DamageError]) -> Books:
-    """What the lines add up to; `damage` makes the error for a line that is none of a ledger."""
+    """What the lines add up to; `damage` makes the error for a line that does not belong in a ledger."""
     books = Books()
     for number, line in enumerate(lines, start=1):
         try:

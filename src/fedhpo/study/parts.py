@@ -37,7 +37,7 @@ CYCLIC = Part("boosted trees in cycles over Flower or NVFlare", ("server.weight_
 AVERAGED = Part("averaged MLPs over Flower or NVFlare", _RULE)
 ALONE = Part("estimators over Flower or NVFlare", ("server.weight_cap",))
 APP = Part("Flower apps", ("server.weight_cap",))
-#: How clients are waited for, whatever they train.
+#: Keys that say how to wait for clients, whatever they train.
 ASKED = Part("clients over Flower or NVFlare", ("flower", "nvflare"))
 #: An app brings its own clients, which hold no reply.
 APP_CLIENTS = Part(
