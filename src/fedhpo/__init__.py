@@ -35,6 +35,7 @@ _HOME = {
     "LocalPrivacy": "fedhpo.privacy.local",
     "LearnerFederation": "fedhpo.federations.learners",
     "simulate": "fedhpo.federations.simulate",
+    "TrainContext": "fedhpo.engine.context",
     "Fleet": "fedhpo.federations.fleet",
     "Evaluator": "fedhpo.search.evaluator",
     "Objective": "fedhpo.protocol.objective",
@@ -77,6 +78,7 @@ _HOME = {
 if TYPE_CHECKING:
     from fedhpo.core.errors import FedhpoError, InputError
     from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, from_loader, load
+    from fedhpo.engine.context import TrainContext
     from fedhpo.federations.fleet import Fleet
     from fedhpo.federations.learners import LearnerFederation
     from fedhpo.federations.simulate import simulate
@@ -167,6 +169,7 @@ __all__ = [
     "StopTuning",
     "Study",
     "TabularFederation",
+    "TrainContext",
     "Tuner",
     "Work",
     "fill_table",

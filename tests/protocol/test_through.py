@@ -31,6 +31,7 @@ VERBS = sorted(
 )
 #: How each verb is called.
 ARGUMENTS = {
+    "expect": (10,),
     "start": (1, {}, 0),
     "fork": (0, 1),
     "mix": (0, 1, 0.5),

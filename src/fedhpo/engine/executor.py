@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedhpo.aggregation.norm_clipping import clip_scale
 from fedhpo.core.errors import InputError
@@ -27,6 +27,7 @@ from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.built import ROWS, Built, look_at
 from fedhpo.engine.by_hand import by_hand
+from fedhpo.engine.context import TrainContext, TrainFunction, call_training
 from fedhpo.engine.device import seed_generators
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.hyperparameters import Local
@@ -38,9 +39,6 @@ from fedhpo.engine.view import ClientView, DataView
 from fedhpo.protocol.bounds import MOST, trouble_with
 from fedhpo.protocol.metrics import Metric, check_metrics
 from fedhpo.protocol.reasons import Reason, raised
-
-#: A user's own local training: trains the model in place.
-TrainFunction = Callable[[nn.Module, ClientView, Mapping[str, Any], torch.Generator], Any]
 
 NAN = float("nan")
 
@@ -70,6 +68,13 @@ class Job:
     config: Any
     seed: tuple[int, ...]
     round: int
+    trial: int = 0
+    #: The rounds of one full training; 0 where nobody said.
+    rounds: int = 0
+
+    def context(self, seed: int, device: str) -> TrainContext:
+        """What a training function of the user's own is told of this job."""
+        return TrainContext(self.round, self.rounds or self.round + 1, self.trial, self.client, seed, device)
 
 
 @dataclass(frozen=True)
@@ -323,11 +328,12 @@ class Executor:
                 x, y = self.view.gather(rows)
                 model.module.train()
                 model.module.zero_grad(set_to_none=True)  # of the client before this one
-                self.setup.train(
+                call_training(
+                    self.setup.train,
                     model.module,
                     ClientView(job.client, x, y),
                     self._config(job),
-                    torch.Generator(self.setup.device).manual_seed(torch_seed),
+                    job.context(torch_seed, self.setup.device),
                 )
                 samples = len(rows)
             take("after")

@@ -25,6 +25,7 @@ from fedhpo.core.user_code import in_words
 from fedhpo.data import FederatedData, Split
 from fedhpo.engine import flat
 from fedhpo.engine.advice import forward_advice, loss_advice, output_advice, refused, shape_of
+from fedhpo.engine.context import call_training
 from fedhpo.engine.device import generator_kept, seed_generators
 from fedhpo.engine.executor import Executor, Job, Setup, TrainTask, generators
 from fedhpo.engine.flat import FlatModel
@@ -76,7 +77,7 @@ def _check_signature(train: Any) -> None:
     except TypeError as error:
         raise refused(
             f"train does not take the four arguments it is called with: {error}",
-            "def train(model, data, hyperparameters, generator)",
+            "def train(model, data, hyperparameters, context)",
         ) from None
     except ValueError:  # a builtin without a signature
         pass
@@ -313,19 +314,22 @@ class _Trial:
         """The user's own training function, on the batch."""
         assert self.setup.train is not None
         module, before = self.flat.module.train(), self.flat.vector()
-        _, seed = generators(Job(self.number, 0, self.client, (0, 0), 0))
+        job = Job(self.number, 0, self.client, (0, 0), 0)
         try:
-            returned = self.setup.train(
+            returned = call_training(
+                self.setup.train,
                 module,
                 ClientView(self.number, self.x.clone(), self.y.clone()),
                 self.client,
-                torch.Generator(self.setup.device).manual_seed(seed),
+                job.context(generators(job)[1], self.setup.device),
             )
         except (Exception, SystemExit) as error:
             instead = ""
             if isinstance(error, KeyError) and error.args and error.args[0] not in self.client:
                 names = ", ".join(map(repr, self.client)) or "none"
                 instead = f"hyperparameters that the space has in scope client: {names}"
+            elif isinstance(error, AttributeError) and isinstance(error.obj, torch.Generator):
+                instead = "def train(model, data, hyperparameters, context): the name of the last one decides"
             raise refused(
                 f"train raises for client {self.number}, given {len(self.y)} of its rows",
                 instead,

@@ -12,8 +12,9 @@ from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
 from fedhpo.data import FederatedData, from_clients, without_missing
+from fedhpo.engine.context import TrainFunction
 from fedhpo.engine.device import chosen
-from fedhpo.engine.executor import Setup, TrainFunction
+from fedhpo.engine.executor import Setup
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.loss import LossFunction
@@ -85,8 +86,9 @@ def simulate(
         `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
         float targets).
     train
-        `train(model, data, hyperparameters, generator)` trains the module in place, instead of SGD;
-        `data.x` and `data.y` are the client's training tensors.
+        `train(model, data, hyperparameters, context)` trains the module in place, instead of SGD; `data.x`
+        and `data.y` are the client's training tensors, and the context is a `fedhpo.TrainContext`. A last
+        parameter of another name is given a `torch.Generator`.
     workers
         Worker processes; None for one per core, 0 to train in this process.
     device

@@ -360,7 +360,15 @@ class SimulatedFederation(HoldsTrials):
                 h, rows = parse(Local, "client", config), int(self._train_sizes[client])
                 if not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
                     stack = (h.batch_size, h.steps(rows))
-        job = Job(client, 0, config, (trial.seed, trial.calls), trial.round)
+        job = Job(
+            client,
+            0,
+            config,
+            (trial.seed, trial.calls),
+            trial.round,
+            one.work.trial,
+            self.training_rounds,
+        )
         share = None
         if self._sums(one.work):
             rows, limits = int(self._train_sizes[client]), one.gathering.limits
@@ -571,7 +579,15 @@ class SimulatedFederation(HoldsTrials):
         chosen = [int(c) for c in self._known_clients(clients)]
         orders = {}
         for client in chosen:
-            job = Job(client, 0, task.client, (derive(trial.seed, "fine-tune"), trial.calls), trial.round)
+            job = Job(
+                client,
+                0,
+                task.client,
+                (derive(trial.seed, "fine-tune"), trial.calls),
+                trial.round,
+                task.trial,
+                self.training_rounds,
+            )
             order = Order(TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.weights])
             orders[order] = client
             self._started_pool.submit(order)

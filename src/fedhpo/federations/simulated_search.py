@@ -32,6 +32,7 @@ def search_clients(setup: Setup, workers: int, task: LocalSearch, clients: Seque
     searches = {client: PartySearch(task, client, len(setup.data.train.rows(client))) for client in alone.of}
     if searches:
         with SimulatedFederation(replace(setup, data=alone.data), workers=workers) as federation:
+            federation.expect(task.rounds)
             answers |= side_by_side(task, searches, _Trainings(federation, task, alone))
     return [answers[client] for client in clients]
 

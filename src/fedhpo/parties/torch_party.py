@@ -112,7 +112,7 @@ class TorchParty:
         model = executor.model(shape).model
         layout = layout_of(model)
         config: Any = task.config if task.rule is None else rule_of(task.rule)
-        job = Job(place, 0, config, task.seed, task.round)
+        job = Job(place, 0, config, task.seed, task.round, task.trial, task.rounds)
         with _alone():
             train = TrainTask(shape, (job,), task.scores, split=task.split)
             result: JobResult = executor.run(train, [layout.join(arrays)], None)[0]

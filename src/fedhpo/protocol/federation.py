@@ -365,6 +365,8 @@ class Federation(ABC):
     local_scorings: Sequence[str] | None = None
     #: What is tuned where a space names nothing.
     usual_space: Space | None = None
+    #: The rounds of one full training, as `expect` told; 0 where nobody said.
+    training_rounds: int = 0
 
     @property
     def about(self) -> About:
@@ -383,6 +385,10 @@ class Federation(ABC):
 
     def _repr_html_(self) -> str:
         return facts_as_html(type(self).__name__, self.describe())
+
+    def expect(self, rounds: int) -> None:
+        """Hear how long one full training is, so that clients can plan a schedule over its rounds."""
+        self.training_rounds = rounds
 
     @abstractmethod
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:

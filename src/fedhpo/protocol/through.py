@@ -61,6 +61,7 @@ class Through(Federation):
     fine_tunes: bool = _handed_on("fine_tunes")
     local_scorings: Sequence[str] | None = _handed_on("local_scorings")
     usual_space: Space | None = _handed_on("usual_space")
+    training_rounds: int = _handed_on("training_rounds")
 
     @property
     def trials(self) -> Sequence[int]:
@@ -71,6 +72,10 @@ class Through(Federation):
     def about(self) -> About:
         """That of `inner`."""
         return self.inner.about
+
+    def expect(self, rounds: int) -> None:
+        """The rounds of one full training."""
+        self.inner.expect(rounds)
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A fresh model."""

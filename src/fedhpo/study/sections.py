@@ -113,7 +113,7 @@ class Client(Section):
     train: str | None = Field(
         None,
         description="`package.module:function`, called as `function(model, data, hyperparameters, "
-        "generator)`: trains the module in place",
+        "context)`: trains the module in place; the context tells round, rounds, trial, client, seed, device",
     )
     hyperparameters: list[str] | None = Field(
         None, description="the names that such training takes; others are refused"

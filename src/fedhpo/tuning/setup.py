@@ -133,6 +133,7 @@ def prepare(
     federation.measure(wanted)
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
+    federation.expect(rounds)
     total = _total(chosen, rounds, total, begun)
     training = len(federation.train_clients)
     cohort = whole_number("cohort", cohort_of(cohort, training))

@@ -178,6 +178,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             work.scores,
             (trial.seed, trial.calls),
             weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
+            rounds=self.training_rounds,
         )
 
         def read(reply: Any, message: Incoming) -> Any:
@@ -217,7 +218,11 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         one = self._trials[trial]
         self._trials.idle(trial)
         parcel = ArraysParcel(one.weights, self._trials.shapes[one.shape])
-        return parcel, Task(trial, 0, one.round, one.model), (one.seed, one.calls)
+        return (
+            parcel,
+            Task(trial, 0, one.round, one.model, rounds=self.training_rounds),
+            (one.seed, one.calls),
+        )
 
     def _check_fine_tune(self, task: FineTune) -> None:
         self._epochs(task.client)

@@ -52,6 +52,7 @@ class Task:
     on the rows of `split`. `weighting` says, with a rule, whether the client's number of rows matters: where
     it does not, the reply leaves out sizes and accuracies. `metrics` are further metrics to compute in an
     evaluation, by name. `app` is for a Flower app that is tuned as it is (`fedhpo.federations.apps`).
+    `rounds` is the length of one full training, 0 where the server does not say.
     """
 
     trial: int
@@ -66,6 +67,7 @@ class Task:
     weighting: str = BY_SIZE
     metrics: tuple[str, ...] = ()
     app: Mapping[str, Any] | None = None
+    rounds: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The task as it travels, but for the client's number, which its message holds.
@@ -87,12 +89,15 @@ class Task:
             "split": self.split,
             **({"metrics": list(self.metrics)} if self.metrics else {}),
             **({} if self.app is None else {"app": dict(self.app)}),
+            **({"rounds": self.rounds} if self.rounds else {}),
         }
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], client: int) -> Task:
         """What `to_dict` wrote."""
-        values = {name: given[name] for name in ("round", "model", "split", "weighting") if name in given}
+        values = {
+            name: given[name] for name in ("round", "rounds", "model", "split", "weighting") if name in given
+        }
         return cls(
             given.get("trial", -1),
             client=client,

@@ -111,6 +111,7 @@ def build_table(
             numbers={"engine": NUMBERS["engine"]},
         ) as held,
     ):
+        federation.expect(budget.rounds)
         failures = Failures(warn_of)
         recorded = RecordedSession(
             federation,
