@@ -111,8 +111,6 @@ class Silent(CollabTransport):
 class SilentFederation(RemoteFederation):
     """As `small_federation`, but no client ever replies to `train`; time passes only while somebody rests."""
 
-    runtime = "nvflare"
-
     def __init__(self, sites):
         transport, self.now = Silent(sites), 0.0
 

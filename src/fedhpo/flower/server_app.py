@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.block import FILE as BLOCK
-from fedhpo.federations.flower.federation import (
-    FlowerEstimatorFederation,
-    FlowerFederation,
-    FlowerLearnerFederation,
-)
 from fedhpo.federations.flower.identity import RUNTIME
+from fedhpo.federations.flower.transport import FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
 from fedhpo.study.remote import remote_federation, say, waiting
@@ -123,13 +118,4 @@ def federation_of(
     grid: Grid, study: Study, directory: Path | None = None, model: Any = None, **options: Any
 ) -> RemoteClients:
     """The federation that a study describes, behind a grid."""
-    return remote_federation(
-        study,
-        RUNTIME,
-        partial(FlowerFederation, grid),
-        partial(FlowerLearnerFederation, grid),
-        partial(FlowerEstimatorFederation, grid),
-        directory,
-        model,
-        **options,
-    )
+    return remote_federation(study, FlowerTransport(grid), directory, model, **options)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nvflare.collab import collab
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.nvflare.federation import (
-    NVFlareEstimatorFederation,
-    NVFlareFederation,
-    NVFlareLearnerFederation,
-)
-from fedhpo.federations.nvflare.transport import RUNTIME, Proxy
+from fedhpo.federations.nvflare.transport import CollabTransport, Proxy
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
 from fedhpo.study.remote import remote_federation, say
@@ -76,14 +70,4 @@ def federation_of(
     clients: Iterable[Proxy], study: Study, directory: Path | None = None, model: Any = None, **options: Any
 ) -> RemoteClients:
     """The federation that a study describes, over the sites of a job."""
-    sites = list(clients)
-    return remote_federation(
-        study,
-        RUNTIME,
-        partial(NVFlareFederation, sites),
-        partial(NVFlareLearnerFederation, sites),
-        partial(NVFlareEstimatorFederation, sites),
-        directory,
-        model,
-        **options,
-    )
+    return remote_federation(study, CollabTransport(clients), directory, model, **options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ from fedhpo.aggregation.presets import SAFE
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.base import RemoteClients
+from fedhpo.federations.remote.federation import RemoteFederation
+from fedhpo.federations.remote.transport import Transport
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.learners.prepare import FITTED
 from fedhpo.models import MODELS, models
@@ -41,24 +42,19 @@ def say(study: Study, federation: Federation) -> None:
 
 
 def remote_federation(
-    study: Study,
-    runtime: str,
-    federation: Callable[..., RemoteClients],
-    boosted: Callable[..., RemoteClients],
-    estimators: Callable[..., RemoteClients],
-    directory: Path | None = None,
-    model: Any = None,
-    **options: Any,
+    study: Study, transport: Transport, directory: Path | None = None, model: Any = None, **options: Any
 ) -> RemoteClients:
-    """The study's federation: `federation(model, ...)`, or `boosted(...)`, `estimators(learner, ...)`."""
+    """The study's federation, over the clients that a transport reaches."""
+    runtime = transport.runtime
     study.check_place(runtime)
     server, name = study.file.server, study.file.model.name
     settings = waiting(study, runtime, directory)
     if is_learner(study.file.model):
-        return _learners(study, runtime, boosted, estimators, settings | options)
+        return _learners(study, transport, settings | options)
     if model is None:
         model = name if name in MODELS else models.find(name, "model.name")
-    made = federation(
+    made = RemoteFederation(
+        transport,
         model,
         server=server.optimiser,
         strategy=server.strategy,
@@ -71,18 +67,15 @@ def remote_federation(
     return made
 
 
-def _learners(
-    study: Study,
-    runtime: str,
-    boosted: Callable[..., RemoteClients],
-    estimators: Callable[..., RemoteClients],
-    settings: dict[str, Any],
-) -> RemoteClients:
+def _learners(study: Study, transport: Transport, settings: dict[str, Any]) -> RemoteClients:
     """Boosted trees are joined, an MLP's weights averaged; of others the config is the result.
 
     Clients may search with scikit-learn's trees ("hgb"); what they train is XGBoost's, under the same names.
     """
-    model, over = study.file.model, {"flower": "Flower", "nvflare": "NVFlare"}[runtime]
+    from fedhpo.federations.remote.estimators import RemoteEstimatorFederation
+    from fedhpo.federations.remote.learners import RemoteLearnerFederation
+
+    model, over = study.file.model, {"flower": "Flower", "nvflare": "NVFlare"}[transport.runtime]
     if model.others.get("scaling") not in (None, FITTED):
         raise InputError(
             f"model.scaling = {model.others['scaling']!r}: over {over} nobody knows the range of all "
@@ -97,11 +90,14 @@ def _learners(
                 f"model.training = {model.others['training']!r}: over {over} an MLP is trained by averaging, "
                 "and others by each client alone; leave it out"
             )
-        return estimators(learner_in(model), aggregation=study.aggregation(default=SAFE), **settings)
+        aggregation = study.aggregation(default=SAFE)
+        return RemoteEstimatorFederation(transport, learner_in(model), aggregation=aggregation, **settings)
     training, trips = model.others.get("training", BAGGING), model.others.get("trips", 1)
     if training not in JOINED:
         raise InputError(
             f"model.training = {training!r}: over {over} boosted trees are trained by "
             f"{' or '.join(map(repr, JOINED))}"
         )
-    return boosted(weighting=study._weighting, training=training, trips=trips, **settings)
+    return RemoteLearnerFederation(
+        transport, weighting=study._weighting, training=training, trips=trips, **settings
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.flower.arrays import decode, encode
+from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.remote.layout import Layout
 from fedhpo.federations.remote.transport import Outgoing, Parcel, Trouble
 from fedhpo.protocol.reasons import Reason, Why
@@ -79,9 +81,18 @@ class FlowerReply:
 class FlowerTransport:
     """Messages through a grid; a model is encoded once, however many nodes get it."""
 
+    runtime = RUNTIME
+
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._encoded: WeakKeyDictionary[Parcel, Mapping[str, Array]] = WeakKeyDictionary()
+
+    def check(self, wanted: int) -> None:
+        """Nodes may join at any time."""
+
+    def wait(self, seconds: float) -> None:
+        """Rest so long: Flower does not say when a reply comes."""
+        time.sleep(seconds)
 
     def nodes(self) -> Iterable[int]:
         """The nodes that are there now."""

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.layout import Layout, Rejected, few
 from fedhpo.federations.remote.messages import HELLO, QUERY, from_text, to_text
 from fedhpo.federations.remote.transport import Outgoing, Trouble
@@ -94,11 +95,21 @@ class CollabReply:
 class CollabTransport:
     """Messages to the sites of a job. NVFlare fixes the list of them when the job starts."""
 
+    runtime = RUNTIME
+
     def __init__(self, clients: Iterable[Proxy]) -> None:
         self._sites = dict(enumerate(sorted(clients, key=lambda proxy: proxy.name), start=1))
         self._came: queue.SimpleQueue[CollabReply | BaseException] = queue.SimpleQueue()
         self._bell = threading.Event()
         self._away: set[int] = set()
+
+    def check(self, wanted: int) -> None:
+        """Refuse to wait for more sites than the job has."""
+        if len(self._sites) < wanted:
+            raise InputError(
+                f"nvflare.clients = {wanted}: the job has {len(self._sites)}, and none can join a job that "
+                f"runs; submit it with min_clients = {wanted}, or ask for fewer"
+            )
 
     def nodes(self) -> Iterable[int]:
         """The sites of the job, but for those that let a call time out and have not replied since.

@@ -96,7 +96,7 @@ class RemoteClients(Federation):
         clients_file: str | Path | None = None,
         repeatable: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         whole = {
             "clients": 1 if clients is None else clients,
@@ -112,10 +112,20 @@ class RemoteClients(Federation):
             raise InputError(f"weight_cap must be at least 1 (the median size), not {weight_cap!r}")
         if retries < 0:
             raise InputError(f"retries must be at least 0, not {retries!r}")
+        self.place = self.runtime = transport.runtime
+        known = clients_file is not None and Path(clients_file).exists()
+        if not known:  # a run that goes on takes whoever is there
+            transport.check(1 if clients is None else clients)
         self._quorum, self._most_rows, self._weight_cap = quorum, most_rows, weight_cap
         self._metrics: tuple[str, ...] = ()
         self._post = Post(
-            transport, lambda client: self._nodes.of(client), deadline, retries, message_bytes, clock, sleep
+            transport,
+            lambda client: self._nodes.of(client),
+            deadline,
+            retries,
+            message_bytes,
+            clock,
+            sleep or transport.wait,
         )
         self._nodes = Nodes(transport, self._post, most_rows)
         self._clients = self._nodes.gather(clients, patience, Path(clients_file) if clients_file else None)

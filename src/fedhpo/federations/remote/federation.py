@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -57,9 +57,6 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     settings
         How clients are waited for and checked: see `RemoteClients`.
     """
-
-    #: What brings the messages, by name.
-    runtime: ClassVar[str]
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -104,8 +104,6 @@ class RemoteLearnerFederation(RemoteClients):
         How clients are waited for and checked: see `RemoteClients`.
     """
 
-    #: What brings the messages, by name.
-    runtime: ClassVar[str]
     #: What clients must train, as they say when they come, and how an error names it.
     _kind, _does = TREES, "boosts no trees"
     fine_tunes = False

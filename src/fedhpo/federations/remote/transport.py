@@ -71,7 +71,17 @@ class Incoming(Protocol):
 
 
 class Transport(Protocol):
-    """Brings messages and replies."""
+    """Brings messages and replies: where clients are, and how they are reached."""
+
+    @property
+    def runtime(self) -> str:
+        """What studies and results call it."""
+
+    def check(self, wanted: int) -> None:
+        """Refuse to wait for so many nodes where they cannot come."""
+
+    def wait(self, seconds: float) -> None:
+        """Rest so long, or until a reply comes."""
 
     def nodes(self) -> Iterable[int]:
         """The nodes that are there now."""
