@@ -23,6 +23,8 @@ def fronts(points: Floats) -> Ints:
     >>> fronts(np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 2.0], [2.0, 0.0]])).tolist()
     [0, 0, 1, 0]
     """
+    if points.shape[1] == 1:
+        return np.unique(points[:, 0], return_inverse=True)[1].astype(np.int64)
     no_worse = np.asarray((points[:, None, :] <= points[None, :, :]).all(axis=2), np.bool_)
     better = np.asarray((points[:, None, :] < points[None, :, :]).any(axis=2), np.bool_)
     dominates = no_worse & better

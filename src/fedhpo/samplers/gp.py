@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.pareto import pareto_order
@@ -38,6 +39,8 @@ ACQUISITIONS = ("ei", "noisy-ei")
 
 #: Quasi-random candidates; then so many of the best are refined, each by these many moves of each width.
 _CANDIDATES, _REFINED, _MOVES, _WIDTHS = 512, 5, 20, (0.1, 0.03, 0.01, 0.003, 0.001)
+#: A process of more observations than these forgets some: it costs the cube of their number.
+_MOST = 2000
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,23 @@ def fitted(cube: Cube, rung: Sequence[Observation], rng: np.random.Generator) ->
     told = [seen.score.standard_error for seen in rung if math.isfinite(seen.score.rank_value)]
     prior = UNKNOWN if any(map(math.isnan, told)) else KNOWN
     kernel = fit(features, owners, values, noise, rng, noise_prior=prior)
-    return Process(kernel, features, owners, values, noise)
+    kept = _kept(values)
+    return Process(kernel, features[kept], owners, values[kept], noise[kept])
+
+
+def _kept(values: Floats) -> NDArray[np.int64]:
+    """The observations that condition a process: beyond `_MOST`, the best ones and as many of the rest.
+
+    >>> _kept(np.array([0.2, 0.1])).tolist()
+    [0, 1]
+    """
+    count = len(values)
+    if count <= _MOST:
+        return np.arange(count)
+    order = np.argsort(values, kind="stable")
+    rest = order[_MOST // 2 :]
+    spread = rest[np.linspace(0, len(rest) - 1, _MOST - _MOST // 2).astype(np.int64)]
+    return np.sort(np.concatenate([order[: _MOST // 2], spread]))
 
 
 def standard_error(score: Score) -> float:
@@ -220,4 +239,5 @@ def _best_first(rung: Sequence[Observation]) -> list[int]:
     """Places of observations, the best first: those that failed last."""
     able = [place for place, seen in enumerate(rung) if math.isfinite(seen.score.rank_value)]
     order = [able[place] for place in pareto_order(np.array([rung[place].score.point for place in able]))]
-    return order + [place for place in range(len(rung)) if place not in set(able)]
+    known = set(able)
+    return order + [place for place in range(len(rung)) if place not in known]

@@ -14,6 +14,8 @@ from fedhpo.surrogates.process import Process
 Acquisition: TypeAlias = Callable[[Floats], Floats]
 
 _DRAWS = 32
+#: Joint draws are of at most so many points, those with the lowest posterior means.
+_DRAWN = 500
 _ROOT_TWO_PI = float(np.sqrt(2 * np.pi))
 
 
@@ -79,6 +81,8 @@ def noisy_expected_improvement(process: Process, pending: Floats, rng: np.random
     noiseless process through it.
     """
     points = np.vstack([process.features, pending]) if len(pending) else process.features
+    if len(points) > _DRAWN:
+        points = points[np.sort(np.argsort(process.marginals(points)[0], kind="stable")[:_DRAWN])]
     mean, covariance = process.posterior(points)
     count = len(mean)
     covariance[np.diag_indices(count)] += 1e-8 * process.kernel.signal
