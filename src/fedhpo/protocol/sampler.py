@@ -6,9 +6,11 @@ suggestions came before, and a generator. So a resumed run needs nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from operator import is_not
+from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +26,52 @@ class Observation:
     trial: int
     config: Config
     score: Score
+
+
+class Asked(Sequence[Config]):
+    """The configs that were asked for: a sequence that knows at once whether it holds a config.
+
+    >>> config = Config(client={"lr": 0.1})
+    >>> asked = Asked().grown([config])
+    >>> config in asked, len(asked), len(asked.grown([]))
+    (True, 1, 0)
+    """
+
+    def __init__(self) -> None:
+        self._configs: list[Config] = []
+        self.known: set[Config] = set()
+
+    def grown(self, configs: Sequence[Config]) -> Asked:
+        """One that holds these: itself with the new ones, unless others went or changed."""
+        kept = len(self._configs)
+        if kept > len(configs) or any(map(is_not, self._configs, configs)):
+            return Asked().grown(configs)
+        self._configs += configs[kept:]
+        self.known.update(configs[kept:])
+        return self
+
+    def __contains__(self, config: object) -> bool:
+        return config in self.known
+
+    def __len__(self) -> int:
+        return len(self._configs)
+
+    @overload
+    def __getitem__(self, place: int) -> Config: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Config]: ...
+
+    def __getitem__(self, place: int | slice) -> Config | list[Config]:
+        return self._configs[place]
+
+    def __iter__(self) -> Iterator[Config]:
+        return iter(self._configs)
+
+
+def known(asked: Sequence[Config]) -> AbstractSet[Config]:
+    """The configs that were asked for, as a set, which is at hand where the search keeps it."""
+    return asked.known if isinstance(asked, Asked) else set(asked)
 
 
 @runtime_checkable

@@ -52,7 +52,7 @@ _SECONDS_PER_FILE, _SECONDS_PER_BYTE = 0.005, 1e-8
 _MANY = 256
 # Calls that give the same result when they are made again; others are on disk before they are answered.
 # Where rounds end in an order of their own, another order is as good if the crash took all that followed.
-_REPEATED = ("round", "evaluate", "done", "decide ready", "decide starts")
+_REPEATED = ("round", "evaluate", "done", "decide ask", "decide ready", "decide starts")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.samplers._kde import KDE
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers.random import Random
@@ -82,7 +82,7 @@ class BOHB:
         cube = Cube(space)
         good, bad = self._densities(cube, rung)
         if pool is None:
-            tried = set(asked)
+            tried = known(asked)
             for _ in range(_TRIES):
                 drawn = good.draw(self.candidates, self.bandwidth_factor, rng)
                 config = space.from_unit(drawn[_best(good, bad, drawn)])

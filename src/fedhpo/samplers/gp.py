@@ -23,7 +23,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.pareto import pareto_order
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.objective import Score
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers.random import Random
 from fedhpo.samplers.untried import finite_size, untried
@@ -94,13 +94,13 @@ class GP:
         pool: Sequence[Config] | None,
     ) -> Config | None:
         cube = Cube(space)
-        known = {seen.config for seen in observations}
-        pending = cube.points(config for config in dict.fromkeys(asked) if config not in known)
+        observed = {seen.config for seen in observations}
+        pending = cube.points(config for config in dict.fromkeys(asked) if config not in observed)
         acquisition = self._acquisition(cube, rung, pending, rng)
         size = finite_size(space)
         if pool is None and (size is None or size > _CANDIDATES):
             config = space.from_unit(_maximum(cube, rung, acquisition, rng))
-            if config not in set(asked):
+            if config not in known(asked):
                 return config
         left = untried(space, asked, rng, pool)
         return left[int(np.argmax(acquisition(cube.points(left))))] if left else None
@@ -239,5 +239,5 @@ def _best_first(rung: Sequence[Observation]) -> list[int]:
     """Places of observations, the best first: those that failed last."""
     able = [place for place, seen in enumerate(rung) if math.isfinite(seen.score.rank_value)]
     order = [able[place] for place in pareto_order(np.array([rung[place].score.point for place in able]))]
-    known = set(able)
-    return order + [place for place in range(len(rung)) if place not in known]
+    finite = set(able)
+    return order + [place for place in range(len(rung)) if place not in finite]

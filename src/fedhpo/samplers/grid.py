@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedhpo.core.settings import check_settings, whole_number
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
@@ -37,7 +37,7 @@ class Grid:
         pool: Sequence[Config] | None = None,
     ) -> Config | None:
         """The first config of the grid, or of the pool, that was not tried yet."""
-        tried = set(asked)
+        tried = known(asked)
         grid = space.grid(self.points) if pool is None else pool
         return next((config for config in grid if config not in tried), None)
 

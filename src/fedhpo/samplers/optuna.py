@@ -18,7 +18,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
 from fedhpo.core.settings import check_settings
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Choice, Float, Hyperparameter, Int, Space
@@ -66,7 +66,7 @@ class OptunaSampler:
     ) -> Config | None:
         """What the sampler asks for, told of the highest rung; configs not observed yet count as running."""
         optuna = _optuna()
-        tried, free = set(asked), None if pool is None else set(pool)
+        tried, free = known(asked), None if pool is None else set(pool)
         with _quiet(optuna):
             study = optuna.create_study(sampler=self._made(optuna, int(rng.integers(2**32))))
             study.add_trials(_told(optuna, space, observations, asked))
@@ -82,8 +82,8 @@ class OptunaSampler:
         kind = self.sampler
         if isinstance(kind, str):
             if not hasattr(optuna.samplers, kind):
-                known = [name for name in optuna.samplers.__all__ if name.endswith("Sampler")]
-                raise unknown_name("Optuna sampler", kind, known)
+                names = [name for name in optuna.samplers.__all__ if name.endswith("Sampler")]
+                raise unknown_name("Optuna sampler", kind, names)
             kind = getattr(optuna.samplers, kind)
         if not callable(kind):
             raise InputError(f"sampler must be a name or a class of Optuna's samplers, not {kind!r}")
@@ -132,13 +132,13 @@ def _told(
     """Optuna's trials: what the highest rung has seen, then what is pending."""
     rung = highest_rung(observations, 1)
     finite = [seen.score.rank_value for seen in rung if math.isfinite(seen.score.rank_value)]
-    known = {seen.config for seen in observations}
+    observed = {seen.config for seen in observations}
     complete, running = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.RUNNING
     # Not every sampler can take an infinite value: a failed trial is as bad as the worst.
     told = [
         _trial(optuna, space, seen.config, complete, min(seen.score.rank_value, max(finite))) for seen in rung
     ]
-    pending = [config for config in asked if config not in known]
+    pending = [config for config in asked if config not in observed]
     return told + [_trial(optuna, space, config, running, None) for config in pending]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
 from fedhpo.space.config import Config
@@ -37,7 +37,7 @@ class Random:
     ) -> Config | None:
         """A config drawn from the space, or the pool, that is not among `asked`."""
         if pool is None:
-            tried = set(asked)
+            tried = known(asked)
             for _ in range(_TRIES):
                 config = space.sample(rng)
                 if config not in tried:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
-from fedhpo.protocol.sampler import Observation
+from fedhpo.protocol.sampler import Observation, known
 from fedhpo.samplers._parzen import Parzen
 from fedhpo.samplers._rungs import highest_rung
 from fedhpo.samplers.random import Random
@@ -81,7 +81,7 @@ class TPE:
             return Random().suggest(space, observations, asked, rng, pool)
         model = _Model(self, Cube(space), rung)
         if pool is None:
-            tried = set(asked)
+            tried = known(asked)
             for _ in range(_TRIES):
                 config = space.from_unit(model.draw(self.candidates, rng))
                 if config not in tried:

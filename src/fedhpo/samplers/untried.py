@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedhpo.protocol.sampler import known
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 
@@ -40,7 +41,7 @@ def untried(
     >>> untried(space, [Config(client={"epochs": 1})], np.random.default_rng(0))
     [Config(client={'epochs': 2})]
     """
-    tried = set(asked)
+    tried = known(asked)
     size = finite_size(space)
     if pool is not None:
         left = [config for config in dict.fromkeys(pool) if config not in tried]

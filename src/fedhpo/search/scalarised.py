@@ -29,9 +29,9 @@ def told(
     sampler: Sampler, observations: Sequence[Observation], rng: np.random.Generator
 ) -> Sequence[Observation]:
     """Observations as a sampler takes them."""
-    scores = [seen.score for seen in observations]
-    most = max((len(score.point) for score in scores), default=1)
-    if most <= getattr(sampler, "objectives", 1) and not any(score.violation for score in scores):
+    allowed = getattr(sampler, "objectives", 1)
+    scores = (seen.score for seen in observations)
+    if not any(score.violation or len(score.others) >= allowed for score in scores):
         return observations
     return scalarised(observations, rng)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from operator import is_not
 from typing import Any, Protocol
 
 from fedhpo.core.errors import InputError
@@ -21,7 +22,7 @@ from fedhpo.protocol.federation import PRODUCTS, Ints
 from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.policy import ClientPolicy
-from fedhpo.protocol.sampler import Observation, Sampler, limit_of
+from fedhpo.protocol.sampler import Asked, Observation, Sampler, limit_of
 from fedhpo.protocol.session import Session
 from fedhpo.search.channel import Channel
 from fedhpo.search.comparison import Comparison
@@ -124,6 +125,9 @@ class Search:
         self._keep_baseline = keep_baseline
         self._evaluations = 0
         self._asked_since = 0
+        self._asked = Asked()
+        #: By trial, its observations and what they were made of: most trials change no more.
+        self._observed: dict[int, tuple[tuple[Any, ...], list[Observation]]] = {}
         self._on_event = on_event
 
     def begin(
@@ -191,10 +195,12 @@ class Search:
         """Every score of every trial so far; a trial that failed scores infinitely bad where it stopped."""
         seen = []
         for trial in self.trials:
-            seen += [Observation(trial.number, trial.config, score) for score in trial.scores]
-            if trial.status == FAILED:
-                failed = Score(math.nan, math.nan, 0, trial.round, math.inf)
-                seen.append(Observation(trial.number, trial.config, failed))
+            facts = (trial.config, trial.status, trial.round, *trial.scores)
+            before, found = self._observed.get(trial.number, ((), []))
+            if len(before) != len(facts) or any(map(is_not, before, facts)):
+                found = _observations_of(trial)
+                self._observed[trial.number] = facts, found
+            seen += found
         return seen
 
     def stages(self) -> Iterator[None]:
@@ -241,7 +247,9 @@ class Search:
         def ask() -> Any:
             if number < len(self.enqueued):
                 return self.enqueued[number].to_dict()
-            asked = [trial.config for trial in self.trials[self._asked_since :]]
+            asked = self._asked = self._asked.grown(
+                [trial.config for trial in self.trials[self._asked_since :]]
+            )
             rng = stream(self.seed, "ask", number)
             seen = told(sampler, self.observations, stream(self.seed, "weights", number))
             config = sampler.suggest(self.space, seen, asked, rng, self.pool)
@@ -511,6 +519,16 @@ class Search:
 
     def _emit(self, kind: str, trials: Sequence[Trial]) -> None:
         self._on_event(Event(kind, self, self.session.replaying, trials))
+
+
+def _observations_of(trial: Trial) -> list[Observation]:
+    """A trial's scores; infinitely bad where it failed."""
+    seen = [Observation(trial.number, trial.config, score) for score in trial.scores]
+    if trial.status == FAILED:
+        seen.append(
+            Observation(trial.number, trial.config, Score(math.nan, math.nan, 0, trial.round, math.inf))
+        )
+    return seen
 
 
 #: Clients in a round where nothing is said, and there are so many.
