@@ -7,7 +7,6 @@ model shape, and is given weights as flat vectors.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,8 @@ from fedhpo.engine.built import ROWS, Built, look_at
 from fedhpo.engine.by_hand import by_hand
 from fedhpo.engine.context import TrainContext, TrainFunction, call_training
 from fedhpo.engine.device import seed_generators
-from fedhpo.engine.flat import FlatModel, ModelFactory
+from fedhpo.engine.flat import FlatModel, FrozenChanged, ModelFactory
+from fedhpo.engine.frozen import Pool, Shapes, joint_digest, shape_hyperparameters
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
@@ -185,13 +185,18 @@ class Executor:
         self.setup = setup
         self.view = DataView(setup.data, setup.device)
         self._models: dict[str, Built] = {}
+        self._shapes, self.frozen = Shapes(setup.factory), Pool()
+        self._spoilt: FrozenChanged | None = None
 
     def model(self, shape: str) -> Built:
         """The module for a model shape."""
         if shape not in self._models:
-            self._models[shape] = look_at(
+            built = look_at(
                 self._fresh(shape), *self.sample(), self.setup.loss, own_training=self.setup.train is not None
             )
+            if built.model.frozen:
+                self.frozen.share(built.model, self._shapes.frozen(shape_hyperparameters(shape)))
+            self._models[shape] = built
         return self._models[shape]
 
     def trains_by_hand(self, shape: str) -> bool:
@@ -205,7 +210,14 @@ class Executor:
         return self.view.gather(self.setup.data.train.indices[:ROWS])
 
     def _fresh(self, shape: str) -> FlatModel:
-        return FlatModel(flat.build(self.setup.factory, json.loads(shape)).to(self.setup.device))
+        model = self._shapes.build(shape_hyperparameters(shape))
+        model.module.to(self.setup.device)
+        return model
+
+    def frozen_digest(self, shape: str) -> str | None:
+        """The digest of what models of this shape share, None where that is nothing."""
+        found = self._shapes.frozen(shape_hyperparameters(shape))
+        return joint_digest(found) if found else None
 
     def measure(self, metrics: tuple[Metric, ...]) -> None:
         """What clients compute beside loss and accuracy from now on."""
@@ -256,6 +268,8 @@ class Executor:
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
         """Loss, accuracy, and the further metrics, a row each; a column for each client."""
+        if self._spoilt is not None:
+            raise self._spoilt
         built = self.model(task.shape)
         built.model.load(start)
         split = self.view.split(task.split)
@@ -307,6 +321,8 @@ class Executor:
                 scores[f"accuracy_{moment}"] = float(values.accuracy[0])
 
         try:
+            if self._spoilt is not None:
+                raise self._spoilt
             if not len(rows):
                 raise InputError("the client has no training data")
             model.load(start)
@@ -336,12 +352,15 @@ class Executor:
                     job.context(torch_seed, self.setup.device),
                 )
                 samples = len(rows)
+            model.check_frozen()
             take("after")
             if scale != 1.0:
                 model.load((start + np.float32(scale) * (model.vector() - start)).astype(np.float32))
             if change is not None:
                 model.write_change(start, change)
         except Exception as error:  # a client that fails is reported, it does not end the run
+            if isinstance(error, FrozenChanged):
+                self._spoilt = error  # nobody's model is right any more in this worker
             return JobResult(failure=raised(error), train_size=len(rows))
         return _checked(JobResult(None, len(rows), len(held), samples=samples, **scores))
 

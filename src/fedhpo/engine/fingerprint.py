@@ -11,12 +11,14 @@ from fedhpo.core.fingerprint.code import Walk, name_of
 from fedhpo.core.fingerprint.tensors import tensor_shape
 from fedhpo.engine.factory import GivenModel, ZooModel
 from fedhpo.engine.flat import ModelFactory, build
+from fedhpo.engine.frozen import frozen_digests, joint_digest
 
 
 def model_of(factory: ModelFactory, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """The fingerprint of a model: its structure under these hyperparameters, and the code that builds it.
 
-    Where a module was given, its weights too: they are every trial's first.
+    Where a module was given, its weights too: they are every trial's first. Of frozen weights that all trials
+    share there is a digest.
 
     >>> found = model_of(GivenModel(nn.Linear(3, 2)), {})
     >>> found["tensors"]["weight"], found["modules"][""]
@@ -37,7 +39,10 @@ def model_of(factory: ModelFactory, hyperparameters: Mapping[str, Any]) -> dict[
         return {"code": walk.fingerprint(name)}
     for part in module.modules():
         walk.visit(type(part), type(part).__qualname__)
-    return {"code": walk.fingerprint(name), **structure_of(module)}
+    frozen = {}
+    if not all(p.requires_grad for p in module.parameters()):
+        frozen = {"frozen": joint_digest(frozen_digests(factory, hyperparameters))}
+    return {"code": walk.fingerprint(name), **structure_of(module), **frozen}
 
 
 def structure_of(module: nn.Module) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A model's floating-point state as one flat float32 vector: trainable parameters first, then the rest.
 
-"The rest" are frozen parameters and floating-point buffers (running statistics of BatchNorm, ...).
+"The rest" are floating-point buffers (running statistics of BatchNorm, ...), and frozen parameters that each
+trial draws for itself. Those that all trials share are outside: see `fedhpo.engine.frozen`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import math
 import random
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,28 @@ ModelFactory = Callable[..., nn.Module]
 _BUILT: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 
-class FlatModel:
-    """A module, and the flat vector its state is read from and written to."""
+class FrozenChanged(InputError):
+    """A training changed what all trials share."""
 
-    def __init__(self, module: nn.Module) -> None:
+
+def _mark(parameter: nn.Parameter) -> tuple[int, int, bool]:
+    """Memory and version of a parameter: every change in place that torch knows of counts the version up."""
+    return parameter.data_ptr(), parameter._version, parameter.requires_grad
+
+
+class FlatModel:
+    """A module, and the flat vector its state is read from and written to; tensors `outside` are no state."""
+
+    def __init__(self, module: nn.Module, outside: Collection[str] = ()) -> None:
         self.module = module
         tensors = dict(module.named_parameters())
         self.trainable = {name: p for name, p in tensors.items() if p.requires_grad}
-        fixed = {name: p for name, p in tensors.items() if not p.requires_grad} | dict(module.named_buffers())
-        floating = [name for name, tensor in fixed.items() if tensor.is_floating_point()]
+        still = {name: p for name, p in tensors.items() if not p.requires_grad}
+        #: Parameters that are neither trained nor part of the state.
+        self.frozen = {name: p for name, p in still.items() if name in outside}
+        fixed: dict[str, torch.Tensor] = {name: p for name, p in still.items() if name not in self.frozen}
+        fixed |= dict(module.named_buffers())
+        floating = [name for name, t in fixed.items() if t.is_floating_point() and name not in outside]
         self.parameters = list(self.trainable.values())
         #: Names of the state's tensors, in the vector's order.
         self.names = [*self.trainable, *floating]
@@ -45,11 +59,25 @@ class FlatModel:
         self._counters = [
             (self._home(name), tensor.data.clone())
             for name, tensor in fixed.items()
-            if not tensor.is_floating_point()
+            if not tensor.is_floating_point() or name in outside
         ]
         self.trainable_size = sum(p.numel() for p in self.parameters)
         self.size = sum(t.numel() for t in self._tensors)
         self._memory: torch.Tensor | None = None
+        self.seal()
+
+    def seal(self) -> None:
+        """Remember the frozen parameters as they are now."""
+        self._sealed = [_mark(p) for p in self.frozen.values()]
+
+    def check_frozen(self) -> None:
+        """Refuse a training that changed a frozen parameter, which all trials share."""
+        for (name, p), mark in zip(self.frozen.items(), self._sealed, strict=True):
+            if _mark(p) != mark:
+                raise FrozenChanged(
+                    f"training changed the model's {name}, which was frozen (requires_grad=False) when the "
+                    "model was built: all trials share frozen parameters; build the model with it unfrozen"
+                )
 
     def unite(self) -> torch.Tensor:
         """Lay all the state's tensors into one vector, in their order, and return it."""

@@ -336,6 +336,10 @@ class _Trial:
                 error,
                 module,
             ) from error
+        try:
+            self.flat.check_frozen()
+        except flat.FrozenChanged as error:
+            raise PreflightError(str(error)) from None
         after = self.flat.vector()
         if np.array_equal(before, after):
             also = "" if returned is None else f" (it returned {type(returned).__name__}, which is not used)"

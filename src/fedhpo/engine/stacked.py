@@ -56,6 +56,7 @@ def can_stack(
     """
     if (
         not model.parameters
+        or model.frozen
         or model.size != model.trainable_size
         or not (any_size or model.size <= MOST_PARAMETERS)
         or drops_out(dropout_layers(model.module), None)

@@ -1,4 +1,7 @@
-"""What the engine asks of a model's tensors: real numbers in float32, each in memory of its own."""
+"""What the engine asks of a model's tensors: real numbers in float32, each in memory of its own.
+
+Frozen parameters may have any type: nothing computes with them but the model itself.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ def check_tensors(module: nn.Module) -> None:
     ...
     fedhpo.InputError: the model's weight is torch.float64; fedhpo trains in torch.float32: call ...
     """
+    partly = any(not p.requires_grad for p in module.parameters())
     for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
         if is_lazy(tensor):
             raise InputError(
@@ -28,10 +32,13 @@ def check_tensors(module: nn.Module) -> None:
             raise InputError(
                 f"the model's {name} is {tensor.layout}; fedhpo trains dense tensors: to_dense()"
             )
+        if partly and not tensor.requires_grad:
+            continue
         if tensor.is_floating_point() and tensor.dtype != torch.float32:
             raise InputError(
                 f"the model's {name} is {tensor.dtype}; fedhpo trains in torch.float32: "
                 "call .float() on the model"
+                + (", or on what is trained of it: frozen parameters may have any type" if partly else "")
             )
         if tensor.is_complex() and isinstance(tensor, nn.Parameter):
             raise InputError(

@@ -21,10 +21,13 @@ def prepare(
     import torch
 
     from fedhpo.engine.executor import Executor, Setup
+    from fedhpo.engine.factory import GivenModel
 
     torch.set_num_threads(1)
     source, factory, *others = own
     executor = Executor(Setup(factory, open_data(*data, source), *others))
+    if isinstance(factory, GivenModel):  # this process's own copy
+        executor.frozen.adopt(factory.module)
     arena = Arena(file)
 
     def handle(packed: Packed) -> Any:

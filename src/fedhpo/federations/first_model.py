@@ -10,18 +10,18 @@ from torch import nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
-from fedhpo.engine import flat
-from fedhpo.engine.flat import FlatModel, ModelFactory
+from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.frozen import Shapes
 
 
-def fresh_model(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int) -> FlatModel:
+def fresh_model(shapes: Shapes, hyperparameters: Mapping[str, Any], seed: int) -> FlatModel:
     """The model that a trial with this seed begins with.
 
-    >>> fresh_model(lambda width: nn.Linear(width, 2), {"width": 3}, seed=0).size
+    >>> fresh_model(Shapes(lambda width: nn.Linear(width, 2)), {"width": 3}, seed=0).size
     8
     """
     try:
-        return FlatModel(flat.build(factory, hyperparameters, derive(seed, "model")))
+        return shapes.build(hyperparameters, derive(seed, "model"))
     except TypeError as error:
         raise InputError(f"the model cannot be built with {dict(hyperparameters)}: {error}") from error
 
@@ -32,5 +32,19 @@ def warn_of_batch_norm(module: nn.Module) -> None:
         warnings.warn(
             "the model has BatchNorm layers: averaging their statistics over clients with different "
             "data is not meaningful; GroupNorm is the usual choice in federated learning",
+            stacklevel=6,
+        )
+
+
+def warn_of_drawn(model: FlatModel) -> None:
+    """Warn where frozen weights travel, because every trial draws its own."""
+    named = model.module.named_parameters()
+    own = [p for name, p in named if not p.requires_grad and name not in model.frozen]
+    size = sum(p.numel() for p in own if p.is_floating_point())
+    if size > model.trainable_size:
+        warnings.warn(
+            f"{size:,} frozen numbers of the model are drawn anew by every build: they belong to each trial, "
+            f"and travel with the {model.trainable_size:,} that are trained; to share them load them from a "
+            "file, or draw them with a fixed seed in the function that builds the model",
             stacklevel=6,
         )

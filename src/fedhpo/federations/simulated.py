@@ -30,6 +30,7 @@ from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, S
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.frozen import Shapes
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.plan import Member, plan
@@ -37,7 +38,7 @@ from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
 from fedhpo.federations.branches import LARGE, Branches, Whole
-from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
+from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm, warn_of_drawn
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.federations.simulated_search import search_clients
@@ -96,9 +97,10 @@ class _Models:
     def __init__(self, setup: Setup, stacking: bool) -> None:
         self._setup, self._stacking = setup, stacking
         self._known: dict[str, _Shape] = {}
+        self.shapes = Shapes(setup.factory)
 
     def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[_Shape, Vector]:
-        model = fresh_model(self._setup.factory, hyperparameters, seed)
+        model = fresh_model(self.shapes, hyperparameters, seed)
         shape = flat.shape_key(hyperparameters)
         if shape not in self._known:
             self._known[shape] = self._inspect(shape, model)
@@ -106,8 +108,9 @@ class _Models:
 
     def _inspect(self, shape: str, model: FlatModel) -> _Shape:
         warn_of_batch_norm(model.module)
+        warn_of_drawn(model)
         largest, hand = 0.0, False
-        if self._setup.train is None:
+        if self._setup.train is None and not model.frozen:  # else the plain path is taken
             executor = Executor(self._setup)
             hand = executor.trains_by_hand(shape)
             if self._stacking:
@@ -178,8 +181,10 @@ class SimulatedFederation(HoldsTrials):
         self._pool: Pool | None = None
         self._note = ""
         self._strategy = strategy
+        models = _Models(setup, stacking)
+        self._shapes = models.shapes
         self._trials = Trials(
-            _Models(setup, stacking).first,
+            models.first,
             self._aggregation,
             server,
             strategy_server(strategy, self._aggregation.weighting, repeatable=True),
@@ -220,7 +225,7 @@ class SimulatedFederation(HoldsTrials):
     def model(self, trial: int) -> nn.Module:
         """The trial's model as a module, for use outside the federation."""
         one = self._trials[trial]
-        model = FlatModel(flat.build(self._setup.factory, one.model))
+        model = self._shapes.build(one.model)
         model.load(one.weights)
         return model.module
 
@@ -618,7 +623,7 @@ class SimulatedFederation(HoldsTrials):
         if number is not None:
             trial = self._trials[number]
             self._trials.idle(number)
-            shapes = FlatModel(flat.build(self._setup.factory, trial.model)).shapes
+            shapes = self._shapes.build(trial.model).shapes
             weights, down = named_parts(shapes, trial.weights), 4 * len(trial.weights)
             seed = query_seed(task, trial.seed, trial.calls)
         data = self._setup.data

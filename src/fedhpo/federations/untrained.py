@@ -17,6 +17,7 @@ from fedhpo.core.streams import stream
 from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.flat import ModelFactory
+from fedhpo.engine.frozen import Shapes
 from fedhpo.federations.first_model import fresh_model
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.timing import Timed, Timing, epochs_of
@@ -59,7 +60,7 @@ class UntrainedFederation(Federation):
     def __init__(
         self, factory: ModelFactory, data: FederatedData, fleet: Fleet, seed: int, *, own_training: bool
     ) -> None:
-        self._factory, self._seed, self._own_training = factory, seed, own_training
+        self._shapes, self._seed, self._own_training = Shapes(factory), seed, own_training
         self._sizes = {split: getattr(data, split).sizes for split in ("train", "validation", "test")}
         self._timing = Timing(fleet, self._sizes["train"], self._sizes["validation"], data.client_names)
         self._trials = TrialTable[_Trial, tuple[Work, Timed]]()
@@ -78,7 +79,7 @@ class UntrainedFederation(Federation):
         """A model of which only the size is known."""
         shape = flat.shape_key(model)
         if shape not in self._models:
-            self._models[shape] = fresh_model(self._factory, model, 0).size
+            self._models[shape] = fresh_model(self._shapes, model, 0).size
         self._trials.add(trial, _Trial(model, self._models[shape], seed))
 
     def fork(self, source: int, target: int) -> None:

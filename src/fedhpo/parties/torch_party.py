@@ -78,6 +78,7 @@ class TorchParty:
         """The model's scores on this node's rows of a split."""
         executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
         shape = shape_of(task)
+        check_frozen(executor, shape, task)
         start = layout_of(executor.model(shape).model).join(arrays)
         with _alone():
             executor.measure(distinct(task.metrics))
@@ -109,6 +110,7 @@ class TorchParty:
     def _train(self, arrays: NamedArrays, task: Task, context: Context) -> tuple[JobResult, NamedArrays]:
         executor, place = self._executor(context, task.client), self._rows.place(context, task.client)
         shape = shape_of(task)
+        check_frozen(executor, shape, task)
         model = executor.model(shape).model
         layout = layout_of(model)
         config: Any = task.config if task.rule is None else rule_of(task.rule)
@@ -135,6 +137,15 @@ class TorchParty:
 def shape_of(task: Task) -> str:
     """The model's shape as the engine names it."""
     return json.dumps(dict(task.model), sort_keys=True)
+
+
+def check_frozen(executor: Executor, shape: str, task: Task) -> None:
+    """Refuse a task for a model whose frozen weights, which do not travel, are not this node's."""
+    if task.frozen is not None and executor.frozen_digest(shape) != task.frozen:
+        raise InputError(
+            "the model's frozen weights are not those of the server: build it from the same pretrained "
+            "weights at server and clients"
+        )
 
 
 @contextlib.contextmanager

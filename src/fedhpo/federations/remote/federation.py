@@ -176,6 +176,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             (trial.seed, trial.calls),
             weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
             rounds=self.training_rounds,
+            frozen=self._model.frozen_digest(trial.model),
         )
 
         def read(reply: Any, message: Incoming) -> Any:
@@ -215,11 +216,15 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         one = self._trials[trial]
         self._trials.idle(trial)
         parcel = ArraysParcel(one.weights, self._trials.shapes[one.shape])
-        return (
-            parcel,
-            Task(trial, 0, one.round, one.model, rounds=self.training_rounds),
-            (one.seed, one.calls),
+        task = Task(
+            trial,
+            0,
+            one.round,
+            one.model,
+            rounds=self.training_rounds,
+            frozen=self._model.frozen_digest(one.model),
         )
+        return parcel, task, (one.seed, one.calls)
 
     def _check_fine_tune(self, task: FineTune) -> None:
         self._epochs(task.client)

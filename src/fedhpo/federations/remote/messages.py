@@ -53,6 +53,7 @@ class Task:
     it does not, the reply leaves out sizes and accuracies. `metrics` are further metrics to compute in an
     evaluation, by name. `app` is for a Flower app that is tuned as it is (`fedhpo.federations.apps`).
     `rounds` is the length of one full training, 0 where the server does not say.
+    `frozen` is the digest of the model's frozen weights, which do not travel: the client must have the same.
     """
 
     trial: int
@@ -68,6 +69,7 @@ class Task:
     metrics: tuple[str, ...] = ()
     app: Mapping[str, Any] | None = None
     rounds: int = 0
+    frozen: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The task as it travels, but for the client's number, which its message holds.
@@ -90,6 +92,7 @@ class Task:
             **({"metrics": list(self.metrics)} if self.metrics else {}),
             **({} if self.app is None else {"app": dict(self.app)}),
             **({"rounds": self.rounds} if self.rounds else {}),
+            **({} if self.frozen is None else {"frozen": self.frozen}),
         }
 
     @classmethod
@@ -107,6 +110,7 @@ class Task:
             seed=tuple(given.get("seed", ())),
             metrics=tuple(given.get("metrics", ())),
             app=given.get("app"),
+            frozen=given.get("frozen"),
             **values,
         )
 

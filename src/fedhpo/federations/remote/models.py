@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from fedhpo.core.streams import derive
 from fedhpo.core.vectors import Vector
-from fedhpo.engine import flat
 from fedhpo.engine.flat import FlatModel, ModelFactory
-from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm
+from fedhpo.engine.frozen import Shapes, joint_digest
+from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm, warn_of_drawn
 from fedhpo.federations.remote.layout import Layout
 
 
@@ -36,6 +37,9 @@ class Arrays:
         layout = Layout({name: array.shape for name, array in arrays.items()}, 0)
         return Layout(layout.shapes, layout.size), layout.join(arrays)
 
+    def frozen_digest(self, _: Mapping[str, Any]) -> None:
+        """Nothing is frozen: all arrays travel."""
+
     def trained(self, layout: Layout, vector: Vector, _: Mapping[str, Any]) -> Any:
         """A trial's model for use outside the federation: its named arrays."""
         return {name: array.copy() for name, array in layout.split(vector).items()}
@@ -49,15 +53,25 @@ class TorchModel:
 
     def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[Layout, Vector]:
         """Layout and first weights of a trial."""
-        model = fresh_model(self.factory, hyperparameters, seed)
+        model = fresh_model(self._shapes, hyperparameters, seed)
         warn_of_batch_norm(model.module)
+        warn_of_drawn(model)
         return layout_of(model), model.vector()
 
     def trained(self, layout: Layout, vector: Vector, hyperparameters: Mapping[str, Any]) -> Any:
         """A trial's model for use outside the federation: a module."""
-        model = FlatModel(flat.build(self.factory, hyperparameters))
+        model = self._shapes.build(hyperparameters)
         model.load(vector)
         return model.module
+
+    def frozen_digest(self, hyperparameters: Mapping[str, Any]) -> str | None:
+        """The digest of weights that server and clients hold and never send; None if there are none."""
+        found = self._shapes.frozen(hyperparameters)
+        return joint_digest(found) if found else None
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return Shapes(self.factory)
 
 
 def layout_of(model: FlatModel) -> Layout:

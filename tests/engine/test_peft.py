@@ -1,0 +1,110 @@
+"""Models of transformers with adapters of peft: what is trained, sent and kept is the adapter."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import fedhpo as fh
+from fedhpo.engine.frozen import Shapes
+
+pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+
+
+def fixed(model_class, config, **lora):
+    """A base of fixed numbers, as pretrained ones are, with an adapter that follows the trial's seed."""
+    state = torch.random.get_rng_state()
+    torch.manual_seed(7)
+    base = model_class(config)
+    torch.random.set_rng_state(state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return peft.get_peft_model(base, peft.LoraConfig(**lora))
+
+
+def llama(rank=4, dtype=torch.float32):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    return fixed(lambda c: LlamaForCausalLM(c).to(dtype), config, r=rank, lora_alpha=8)
+
+
+def bert(rank=4):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    config = BertConfig(
+        vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48
+    )
+    return fixed(BertForSequenceClassification, config, r=rank, task_type="SEQ_CLS")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rank", [1, 4])
+def test_the_state_is_what_peft_would_send(rank, dtype):
+    model = Shapes(lambda rank: llama(rank, dtype)).build({"rank": rank}, seed=5)
+    sent = peft.get_peft_model_state_dict(model.module)
+    assert 4 * model.size == sum(tensor.nbytes for tensor in sent.values())
+    # q_proj and v_proj of both layers: A (rank, 32) and B (32, rank)
+    assert model.size == 2 * 2 * rank * (32 + 32)
+
+
+def test_the_head_of_a_classifier_comes_along():
+    model = Shapes(bert).build({})
+    assert 4 * model.size == sum(t.nbytes for t in peft.get_peft_model_state_dict(model.module).values())
+
+
+def test_trials_differ_in_their_adapters_only():
+    shapes = Shapes(llama)
+    first, second = shapes.build({}, 11), shapes.build({}, 12)
+    assert not np.array_equal(first.vector(), second.vector())
+    for name, p in first.frozen.items():
+        assert torch.equal(p, second.frozen[name])
+
+
+class Stop(BaseException):
+    """As a process that ends at once."""
+
+
+def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch):
+    """The adapters come from checkpoints, the base from the builder."""
+    from test_frozen import Adapted
+
+    data = fh.load("digits", clients=6)
+    space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)}, model={"rank": fh.Choice([1, 2, 4])})
+
+    def tuned(directory, stop_after=math.inf):
+        with fh.simulate(Adapted, data, workers=0) as federation:
+            done, seen = federation.next_done, []
+
+            def stopping(*asked):
+                seen.append(asked)
+                if len(seen) > stop_after:
+                    raise Stop
+                return done(*asked)
+
+            monkeypatch.setattr(federation, "next_done", stopping)
+            return fh.tune(federation, space, "sha", rounds=9, total=45, cohort=3, run=directory)
+
+    whole = tuned(tmp_path / "whole")
+    for stop_after in (5, 12, 20):
+        with pytest.raises(Stop):
+            tuned(tmp_path / "broken", stop_after)
+    again = tuned(tmp_path / "broken")
+    assert list(again.trials) == list(whole.trials)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name])
+    kept = sorted((tmp_path / "broken" / "checkpoints").rglob("*.safetensors"))
+    assert kept
+    assert max(path.stat().st_size for path in kept) < 3000  # an adapter of rank 4 and the head: 1,960 bytes
