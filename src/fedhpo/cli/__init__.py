@@ -7,10 +7,13 @@ imports what it needs.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import importlib
+import os
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Collection, Sequence
@@ -238,12 +241,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         with at_once() if arguments is None else contextlib.nullcontext():
-            return _run(arguments)
+            code = _run(arguments)
+        if arguments is None:
+            _leave(code)
+        return code
     except KeyboardInterrupt as stop:  # before there was a command, or on its way out
         return exit_code(stop)
     except BrokenPipeError:  # the reader of our output, `head` say, has gone
         sys.stderr.close()
         return FAILURE
+
+
+def _leave(code: int) -> None:
+    """End this process at once, all said and closed: to take torch apart would take most of a second.
+
+    Returns where that is not safe: a thread is at work, or output cannot be written.
+    """
+    if "torch" not in sys.modules or any(not one.daemon for one in threading.enumerate()[1:]):
+        return
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,28 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Find the run's place, and tune there."""
+    _begin_early(options)
     from fedhpo.study import Study
 
     study = Study.load(options.study)
     return begin(study if options.device is None else study.with_device(options.device), options)
+
+
+def _begin_early(options: argparse.Namespace) -> None:
+    """Let workers import torch while this process reads the study: half of what a first run waits for."""
+    from fedhpo.models import MODELS
+    from fedhpo.workers.spawn import begin_early, cores
+
+    try:
+        study = tomllib.loads(Path(options.study).read_text(encoding="utf-8"))
+        torch = study["model"]["name"] in MODELS
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # said in the user's words by whoever reads it properly
+    device = options.device or study.get("device", "cpu")
+    if torch and device == "cpu" and options.ray is None and "app" not in study:
+        begin_early(
+            cores() if options.workers is None else options.workers, "torch", "fedhpo.engine.executor"
+        )
 
 
 def begin(study: Study, options: argparse.Namespace) -> int:
@@ -44,6 +63,7 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.pages.numbers import finite
     from fedhpo.report import write_report
     from fedhpo.tuning.progress import progress
+    from fedhpo.workers.spawn import end_early
 
     for line in study.said():
         note(line)
@@ -59,6 +79,8 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
         if kept is None:  # at once: there is nothing to show
             raise
         found = kept
+    finally:
+        end_early()
     outcome = finite(dict(found))
     report = write_report([path], path / "report.html")
     if options.json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import importlib
 import os
 import pickle
 import signal
@@ -12,10 +13,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from multiprocessing import connection, get_context, process, resource_tracker
+from multiprocessing import connection, get_context, process, reduction, resource_tracker
 from typing import Any
 
 _STARTED: weakref.WeakSet[Any] = weakref.WeakSet()
+_EARLY: list[tuple[Any, connection.Connection]] = []
 #: Exit code of a worker whose main script has no main guard.
 UNGUARDED = 77
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -27,8 +29,50 @@ def spawn(
 ) -> tuple[Any, connection.Connection]:
     """A process that runs `main(pipe, *arguments)`, and the other end of its pipe.
 
-    The user's script is imported there only if `script` says that the arguments need something of it.
+    The user's script is imported there only if `script` says that the arguments need something of it. If not,
+    a process that `begin_early` started takes it on.
     """
+    while _EARLY and not script:
+        worker, ours = _EARLY.pop()
+        with contextlib.suppress(OSError):  # it has ended since
+            ours.send_bytes(_pickled((sys.path, main, arguments)))
+            return worker, ours
+    return _started(main, *arguments, script=script)
+
+
+def begin_early(count: int, *modules: str) -> None:
+    """Start processes that import modules while this one has other things to do.
+
+    `spawn` hands them out. Those that are left over end with `end_early`, or with this process.
+    """
+    _EARLY.extend(_started(_wait, modules) for _ in range(count))
+
+
+def end_early() -> None:
+    """End the processes that nobody needed."""
+    while _EARLY:
+        worker, pipe = _EARLY.pop()
+        worker.kill()
+        pipe.close()
+
+
+def _wait(pipe: connection.Connection, modules: tuple[str, ...]) -> None:
+    """The main function of a process that began early: what it is for comes from its parent."""
+    for module in modules:
+        with contextlib.suppress(ImportError):  # said by the one who needs it
+            importlib.import_module(module)
+    sys.path[:], main, arguments = pickle.loads(pipe.recv_bytes())  # our own parent's
+    main(pipe, *arguments)
+
+
+def _pickled(value: Any) -> bytes:
+    """As it would travel to a process that is started with it: descriptors too."""
+    return bytes(reduction.ForkingPickler.dumps(value))
+
+
+def _started(
+    main: Callable[..., None], *arguments: Any, script: bool = False
+) -> tuple[Any, connection.Connection]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     worker = context.Process(target=_begin, args=(main, theirs, *arguments), daemon=True)
