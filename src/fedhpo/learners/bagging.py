@@ -15,13 +15,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.learners.boosted import BoostedTrees, import_xgboost
+
+if TYPE_CHECKING:
+    from fedhpo.learners.boosted import BoostedTrees
 
 BAGGING, CYCLIC = "bagging", "cyclic"
 #: How one federated training is done, as the result names it.
@@ -123,10 +125,13 @@ def boost(trees: BoostedTrees, x: NDArray[Any], y: NDArray[Any], classes: int, m
     """Trees grown on one client's rows, on from a `model` if there is one, as the client sends them.
 
     >>> x, y = np.arange(40.0).reshape(-1, 1), (np.arange(40) > 19).astype(int)
+    >>> from fedhpo.learners.boosted import BoostedTrees
     >>> raw = boost(BoostedTrees(max_iter=2), x, y, classes=2)
     >>> len(read_trees(raw, features=1, classes=2, rounds=2))
     2
     """
+    from fedhpo.learners.boosted import BoostedTrees, import_xgboost
+
     xgboost = import_xgboost()
     parameters = trees.parameters(classes) | _BASE
     rows = xgboost.DMatrix(x, y, nthread=1)
@@ -187,6 +192,8 @@ def _checked(given: Any, place: int, features: int) -> Tree:
 
 def _model_of(trees: Sequence[str], features: int, classes: int) -> bytes:
     """A model of trees in XGBoost's JSON, those of one round of boosting after those of the one before."""
+    from fedhpo.learners.boosted import BoostedTrees, import_xgboost
+
     xgboost, groups = import_xgboost(), _groups(classes)
     rows = xgboost.DMatrix(np.zeros((1, features), np.float32), np.zeros(1), nthread=1)
     empty = xgboost.train(BoostedTrees().parameters(classes) | _BASE, rows, 0)
