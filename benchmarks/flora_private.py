@@ -36,6 +36,7 @@ from fedhpo.core.streams import stream
 from fedhpo.data.load import DATASETS
 from fedhpo.data.sets.request import Request
 from fedhpo.data.sets.tabular import TABLES
+from fedhpo.federations.pooled import PooledLearners
 from fedhpo.learners import SVM
 from fedhpo.queries.local_search import PartySearch
 from fedhpo.space.config import Config
@@ -46,7 +47,7 @@ EPSILONS = (10.0, 5.0, 2.0, 1.0)
 WITHIN, SETS = 2.0, 4
 
 
-class Remembering(fh.LearnerFederation):
+class Remembering(PooledLearners):
     """Parties that measure a config once; `draw` numbers what their noise is drawn for."""
 
     def __init__(self, data: Any) -> None:

@@ -33,7 +33,7 @@ _HOME = {
     "FineTune": "fedhpo.protocol.fine_tune",
     "LocalSearch": "fedhpo.queries.local_search",
     "LocalPrivacy": "fedhpo.privacy.local",
-    "LearnerFederation": "fedhpo.federations.learners",
+    "LearnerFederation": "fedhpo.parties.learners",
     "simulate": "fedhpo.federations.simulate",
     "TrainContext": "fedhpo.engine.context",
     "Fleet": "fedhpo.federations.fleet",
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, from_loader, load
     from fedhpo.engine.context import TrainContext
     from fedhpo.federations.fleet import Fleet
-    from fedhpo.federations.learners import LearnerFederation
     from fedhpo.federations.simulate import simulate
     from fedhpo.methods import (
         BOHB,
@@ -103,6 +102,7 @@ if TYPE_CHECKING:
     )
     from fedhpo.methods.fedtune import ReferenceTable, fill_table
     from fedhpo.methods.preset import Preset
+    from fedhpo.parties.learners import LearnerFederation
     from fedhpo.privacy.budget import PrivacyLedger
     from fedhpo.privacy.local import LocalPrivacy
     from fedhpo.privacy.privacy import Privacy

@@ -8,8 +8,6 @@ other workers add up stay in the store of the node that made them, and never com
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 import queue
 from collections import deque
 from collections.abc import Sequence
@@ -20,12 +18,13 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.errors import FedhpoError
 from fedhpo.core.user_code import in_words
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import Executor, Setup, Task
 from fedhpo.engine.pool import Done, Order, Pool
 from fedhpo.protocol.reasons import Reason, Why, raised
+from fedhpo.workers.cluster import connect
 from fedhpo.workers.processes import HELD
 from fedhpo.workers.spawn import keep_freed_memory
 
@@ -37,20 +36,6 @@ _PATIENCE = 300.0
 _STARTS = 5
 #: Orders that travel together, at most: a message costs milliseconds, a tiny training less.
 _TOGETHER = 16
-
-
-def connect(address: str) -> None:
-    """Join a Ray cluster, unless this process is in one: "auto" for one that runs here, or its address."""
-    if ray.is_initialized():
-        return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"ray = {address!r}: no Ray cluster answers there ({str(error).splitlines()[0]}); "
-            "start one with: ray start --head"
-        ) from error
 
 
 class _Server:

@@ -15,10 +15,11 @@ from fedhpo.core.errors import InputError
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.flower.arrays import decode, encode
 from fedhpo.federations.flower.identity import RUNTIME
-from fedhpo.parties.answers import Replied, answers, query_answer
+from fedhpo.parties.answers import Replied, query_answer
 from fedhpo.parties.party import EvaluateFunction, LabelsFunction, QueryFunction, TrainFunction
 from fedhpo.parties.searching import SearchFunction, searching
 from fedhpo.privacy.local import LocalPrivacy
+from fedhpo.study.answers import answers
 
 if TYPE_CHECKING:
     from fedhpo.study import Study

@@ -18,6 +18,8 @@ from fedhpo.core.errors import InputError
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.space.config import Config
 
+#: What studies call this way of training.
+AVERAGING = "averaging"
 #: How often weights are exchanged in one federated training.
 EXCHANGES = 10
 

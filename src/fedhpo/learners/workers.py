@@ -9,13 +9,18 @@ from typing import Any
 from fedhpo.data import FederatedData
 from fedhpo.learners.tasks import Bench, Task
 from fedhpo.workers.memory import SharedArray
-from fedhpo.workers.pool import Handler, Inline, Pool
+from fedhpo.workers.pool import Handler, Inline, Pool, ray_workers
 from fedhpo.workers.processes import Processes, WorkersUnavailable, pickled
 from fedhpo.workers.shared_data import open_data, share_data
 
 
-def start_workers(bench: Bench, count: int) -> Pool[Task]:
-    """Start so many processes, or none; none as well, with a warning, if they could not do the work."""
+def start_workers(bench: Bench, count: int, ray: str | None = None, wanted: int | None = None) -> Pool[Task]:
+    """Start so many processes, or none; none as well, with a warning, if they could not do the work.
+
+    `ray` is the address of a Ray cluster whose workers take their place: `wanted`, or one for each core.
+    """
+    if ray is not None:
+        return ray_workers(ray, wanted, _prepare_whole, bench)
     if count:
         try:
             return PartyProcesses(bench, count)
@@ -39,6 +44,10 @@ class PartyProcesses(Processes[Task]):
     def close(self) -> None:
         super().close()
         self._file.close()
+
+
+def _prepare_whole(bench: Bench) -> Handler[Task]:
+    return _handler(bench)
 
 
 def _prepare(learner: Any, data: tuple[FederatedData, dict[str, SharedArray]]) -> Handler[Task]:

@@ -5,39 +5,23 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from nvflare.collab import collab
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.nvflare.transport import MODELS, RUNTIME, TEXT
-from fedhpo.federations.remote.layout import Rejected
-from fedhpo.federations.remote.messages import from_text, to_text
-from fedhpo.parties.answers import Answers, answers
+from fedhpo.federations.nvflare.transport import RUNTIME
+from fedhpo.parties.answers import Answers
+from fedhpo.parties.serving import Here, replied
 from fedhpo.study import Study
+from fedhpo.study.answers import answers
 
 
-@dataclass
-class Site:
+class Site(Here):
     """What the process of a site knows of itself."""
 
-    node_config: Mapping[str, Any]
-    node_id: int = 0  # a site has a process of its own
-    _kept: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The site's name."""
-        return str(self.node_config["name"])
-
-    def recall(self, key: str) -> str | None:
-        """What was kept from an earlier message of the job."""
-        return self._kept.get(key)
-
-    def keep(self, key: str, text: str) -> None:
-        """Keep it for as long as the job runs."""
-        self._kept[key] = text
+    def __init__(self, node_config: Mapping[str, Any]) -> None:
+        super().__init__(0, node_config)  # a site has a process of its own
 
 
 class Client:
@@ -78,18 +62,10 @@ class Client:
 
     def reply(self, site: str, kind: str, text: str, models: Mapping[str, Any]) -> dict[str, Any]:
         """The same, at a site of this name."""
-
-        def model_of(name: Any) -> Any:
-            found = models.get(name) if isinstance(name, str) else None
-            if not isinstance(found, dict | bytes):
-                raise Rejected(f"there is no model {str(name)[:60]!r}")
-            return found
-
         with self._alone:
             if self._answers is None or self._site is None:
                 self._site, self._answers = Site(self.config(site)), self.answers()
-            replies, after = self._answers(kind, from_text(text), model_of, self._site)
-        return {TEXT: to_text({"replies": replies}), MODELS: after}
+            return replied(self._answers, kind, text, models, self._site)
 
     def config(self, site: str) -> dict[str, Any]:
         """What this site is: its name and, where the study's data is dealt, which part is its own.

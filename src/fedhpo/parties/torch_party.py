@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ from fedhpo.parties.queries import local_search_of, searched
 from fedhpo.parties.rows import NodeRows
 from fedhpo.parties.rules import rule_of
 from fedhpo.protocol.metrics import distinct
-from fedhpo.study import Study
+
+if TYPE_CHECKING:
+    from fedhpo.study import Study
 
 
 class TorchParty:

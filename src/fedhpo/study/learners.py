@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import import_object
 from fedhpo.core.phrasing import shown
 from fedhpo.learners import HGB, LEARNERS, XGBOOST, Algorithms, Learner
+from fedhpo.learners.averaging import AVERAGING
 from fedhpo.learners.bagging import JOINED
 from fedhpo.space import Space
 from fedhpo.study.sections import Model, StudyFile
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
-    from fedhpo.federations.learners import LearnerFederation
+    from fedhpo.federations.learners import LearnersHere
 
 #: An estimator of the user's choice, by its import path.
 ESTIMATOR = "estimator"
@@ -95,9 +97,15 @@ def check_learner(file: StudyFile, space: Space) -> None:
         )
 
 
-def learner_federation(model: Model, data: FederatedData, workers: int | None) -> LearnerFederation:
-    """The federation that trains the learner."""
-    from fedhpo.federations.learners import LearnerFederation
+def learner_federation(
+    model: Model,
+    data: FederatedData,
+    workers: int | None,
+    ray: str | None = None,
+    aggregation: Callable[[], Aggregation] = Aggregation,
+) -> LearnersHere:
+    """The federation that trains the learner; `aggregation()` is how parties' models are joined."""
+    from fedhpo.parties.learners import LearnerFederation
 
     values = {key: model.others.get(key, default) for key, default in OPTIONS.items()}
     if "trips" in model.others and values["training"] not in JOINED:
@@ -109,6 +117,7 @@ def learner_federation(model: Model, data: FederatedData, workers: int | None) -
         if value is not None and key != "trips" and not isinstance(value, str):
             raise InputError(f"model.{key} = {shown(value)}: must be a string")
     try:
-        return LearnerFederation(data, learner_in(model), workers=workers, **values)
+        how = aggregation() if values["training"] in (*JOINED, AVERAGING) else None
+        return LearnerFederation(data, learner_in(model), workers=workers, ray=ray, aggregation=how, **values)
     except InputError as error:
         raise InputError(f"model: {error}") from None

@@ -183,7 +183,8 @@ def _learners() -> str:
             "Or it is a learner, for tabular data: one round is one whole training. An empty `[space]` "
             "stands for the learner's own. Further keys are fixed arguments of the estimator; `training` is "
             '`"pooled"` or, of boosted trees, `"collective"`, `"bagging"` or `"cyclic"` (the last two in as '
-            "many `trips` as you say, over Flower too), `scoring` a scorer of scikit-learn "
+            'many `trips` as you say), or of an MLP `"averaging"`: these three give the same bits in a '
+            "simulation, in workers, on Ray and over Flower and NVFlare; `scoring` a scorer of scikit-learn "
             "(balanced accuracy if left out, r2 for regression), `scaling` minmax, standard or fitted, see "
             "`fedhpo.LearnerFederation`.",
             _table(["learner", "its keys, with defaults"], rows),

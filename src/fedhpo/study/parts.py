@@ -11,7 +11,8 @@ from typing import Any
 
 from fedhpo.core.claims import Part, refuse, refuse_unclaimed
 from fedhpo.core.phrasing import shown
-from fedhpo.learners.averaging import can_average
+from fedhpo.federations.learners import TRAINING
+from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.sections import StudyFile
@@ -19,6 +20,8 @@ from fedhpo.study.sections import StudyFile
 #: Where a study may run: in a simulation, by messages, or on a table of recorded curves.
 SIMULATION, FLOWER, NVFLARE, TABLE = "simulation", "flower", "nvflare", "table"
 PLACES = {SIMULATION: "in a simulation", FLOWER: "over Flower", NVFLARE: "over NVFlare", TABLE: "on a table"}
+#: How a simulation trains learners where the study does not say.
+POOLED_ROWS = "pooled"
 #: Sections that belong to one place.
 SECTIONS = {"federation": SIMULATION, "flower": FLOWER, "nvflare": NVFLARE}
 #: Sections whose keys must be claimed, besides the key `device`.
@@ -31,10 +34,10 @@ _OWN_TRAINING = ("client.train", "client.hyperparameters")
 
 TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING))
 TORCH_ASKED = Part("torch models over Flower or NVFlare", ("server", "client", "flower", "nvflare"))
-POOLED = Part("learners in a simulation", ())
-BAGGED = Part("boosted trees by bagging over Flower or NVFlare", ("server.weighting", "server.weight_cap"))
-CYCLIC = Part("boosted trees in cycles over Flower or NVFlare", ("server.weight_cap",))
-AVERAGED = Part("averaged MLPs over Flower or NVFlare", _RULE)
+POOLED = Part("learners whose rows are in one place", ())
+BAGGED = Part("boosted trees by bagging", ("server.weighting", "server.weight_cap"))
+CYCLIC = Part("boosted trees in cycles", ("server.weight_cap",))
+AVERAGED = Part("averaged MLPs", _RULE)
 ALONE = Part("estimators over Flower or NVFlare", ("server.weight_cap",))
 APP = Part("Flower apps", ("server.weight_cap",))
 #: Keys that say how to wait for clients, whatever they train.
@@ -60,11 +63,23 @@ def trainee_of(file: StudyFile, place: str) -> Part:
         if file.client.train is not None:
             return TORCH
         return Part(TORCH.who, [key for key in TORCH.claims if key not in _OWN_TRAINING])
+    training = training_of(file, place)
+    if file.model.name in BOOSTED and training in JOINED:
+        return BAGGED if training == BAGGING else CYCLIC
+    if training == AVERAGING:
+        return AVERAGED
+    return POOLED if place == SIMULATION else ALONE
+
+
+def training_of(file: StudyFile, place: str) -> str | None:
+    """How a learner is trained there, as the study says or by default; None where clients train alone."""
+    if "training" in file.model.others:
+        return str(file.model.others["training"])
     if place == SIMULATION:
-        return POOLED
+        return POOLED_ROWS
     if file.model.name in BOOSTED:
-        return BAGGED if file.model.others.get("training", BAGGING) == BAGGING else CYCLIC
-    return AVERAGED if can_average(learner_in(file.model)) else ALONE
+        return BAGGING
+    return AVERAGING if can_average(learner_in(file.model)) else None
 
 
 def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:
@@ -131,9 +146,13 @@ def _belongs(key: str, place: str) -> bool:
 
 
 def said_of_training(file: StudyFile, place: str) -> list[str]:
-    """How boosted trees are trained where the study does not say so: it differs by place."""
-    if file.app is not None or file.model.name not in BOOSTED or "training" in file.model.others:
+    """How a learner is trained where the study does not say so: it differs by place."""
+    if file.app is not None or not is_learner(file.model) or "training" in file.model.others:
         return []
-    here = "pooled: all parties' rows in one place" if place == SIMULATION else f"by {JOINED[BAGGING]}"
-    there = "over Flower and NVFlare it is by bagging" if place == SIMULATION else "a simulation pools rows"
-    return [f"model.training is left out: trained {here}; {there}"]
+    here, there = training_of(file, place), training_of(file, FLOWER)
+    if there is None:  # clients keep models of their own
+        return []
+    if place == SIMULATION:
+        elsewhere = f"over Flower and NVFlare it is by {there}; write training = {there!r} for the same here"
+        return [f"model.training is left out: trained pooled: all parties' rows in one place; {elsewhere}"]
+    return [f"model.training is left out: trained by {TRAINING[str(here)]}; a simulation pools rows"]

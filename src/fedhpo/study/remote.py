@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.federations.remote.federation import RemoteFederation
 from fedhpo.federations.remote.transport import Transport
+from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.learners.prepare import FITTED
 from fedhpo.models import MODELS, models
@@ -85,10 +86,11 @@ def _learners(study: Study, transport: Transport, settings: dict[str, Any]) -> R
     settings = {"scoring": model.others.get("scoring") or BALANCED, **settings}
     settings |= {} if cap is None else {"weight_cap": cap}
     if model.name not in BOOSTED:
-        if "training" in model.others:
+        averages = can_average(learner_in(model))
+        if model.others.get("training", AVERAGING) != AVERAGING or ("training" in model.others) > averages:
             raise InputError(
                 f"model.training = {model.others['training']!r}: over {over} an MLP is trained by averaging, "
-                "and others by each client alone; leave it out"
+                f"and others by each client alone; leave it out{f', or write {AVERAGING!r}' * averages}"
             )
         aggregation = study.aggregation(default=SAFE)
         return RemoteEstimatorFederation(transport, learner_in(model), aggregation=aggregation, **settings)

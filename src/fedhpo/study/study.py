@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -421,7 +421,8 @@ class Study:
         try:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
             if is_learner(self.file.model):
-                return learner_federation(self.file.model, data, workers)
+                joined = partial(self.aggregation, default=Aggregation())
+                return learner_federation(self.file.model, data, workers, ray, joined)
             how = self.aggregation(default=Aggregation())
             return simulate(
                 model_for(self.file.model.name, self.space.default().model, data),

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from fedhpo.core.errors import InputError, MissingExtraError
 from fedhpo.protocol.reasons import Reason, raised
 
 Job = TypeVar("Job")
@@ -68,6 +69,19 @@ def ended(handle: Handler[Job], ticket: int, job: Job) -> Ended[Job]:
         return Ended(ticket, job, handle(job))
     except Exception as error:
         return Ended(ticket, job, failure=raised(error))
+
+
+def ray_workers(
+    address: str, workers: int | None, prepare: Callable[..., Handler[Any]], *arguments: Any
+) -> Pool[Any]:
+    """Workers on a Ray cluster, each of which begins with `prepare(*arguments)`."""
+    if workers == 0:
+        raise InputError("workers must be at least 1 on a Ray cluster, not 0")
+    try:
+        from fedhpo.workers.cluster import RayWorkers
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("ray", "ray") from error
+    return RayWorkers(address, workers, prepare, *arguments)
 
 
 class Inline(Pool[Job]):

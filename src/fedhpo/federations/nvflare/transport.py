@@ -12,23 +12,17 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedhpo.core.errors import InputError
-from fedhpo.federations.remote.layout import Layout, Rejected, few
-from fedhpo.federations.remote.messages import HELLO, QUERY, from_text, to_text
+from fedhpo.federations.remote.messages import HELLO, QUERY, to_text
+from fedhpo.federations.remote.plain import PlainReply, plain
 from fedhpo.federations.remote.transport import Outgoing, Trouble
 from fedhpo.protocol.reasons import Reason, Why, ours
 
 #: What this runtime is called in studies and results.
 RUNTIME = "nvflare"
-#: What a message and a reply consist of.
-TEXT, MODELS = "text", "models"
 #: A site that did not reply is asked whether it is there: seconds for that, and between two such calls.
 _THERE, _AGAIN = 60.0, 1.0
 
@@ -44,54 +38,6 @@ class Proxy(Protocol):
         """The same, for calls that may take so long."""
 
 
-@dataclass(frozen=True)
-class CollabReply:
-    """What a call returned, or why it did not."""
-
-    to: str
-    node: int
-    content: Mapping[str, Any] = field(default_factory=dict)
-    trouble: Trouble | None = None
-
-    def facts(self) -> Mapping[str, Any]:
-        """What it says in plain values."""
-        text = self.content.get(TEXT) if isinstance(self.content, dict) else None
-        if not isinstance(text, str):
-            raise Rejected(f"the reply has no text {TEXT!r}")
-        return from_text(text)
-
-    def _model(self, name: Any) -> Any:
-        models = self.content.get(MODELS)
-        found = models.get(name) if isinstance(models, dict) and isinstance(name, str) else None
-        if found is None:
-            raise Rejected(f"there is no model {str(name)[:60]!r}")
-        return found
-
-    def arrays(self, name: Any, layout: Layout) -> dict[str, NDArray[np.float32]]:
-        """One of its models: named arrays, which must be those of the layout."""
-        found = self._model(name)
-        if not isinstance(found, dict) or found.keys() != layout.shapes.keys():
-            told = few([str(one) for one in found]) if isinstance(found, dict) else type(found).__name__
-            raise Rejected(f"the arrays are {told}, expected {few(layout.shapes)}")
-        for one, shape in layout.shapes.items():
-            array = found[one]
-            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-                kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-                raise Rejected(f"array {one!r} is {kind}, expected float32")
-            if array.shape != shape:
-                raise Rejected(f"array {one!r} has shape {array.shape}, expected {shape}")
-        return found
-
-    def bytes(self, name: Any, most: int) -> bytes:
-        """One of its models: bytes."""
-        found = self._model(name)
-        if not isinstance(found, bytes):
-            raise Rejected(f"its model is {type(found).__name__}, expected bytes")
-        if len(found) > most:
-            raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
-        return found
-
-
 class CollabTransport:
     """Messages to the sites of a job. NVFlare fixes the list of them when the job starts."""
 
@@ -99,7 +45,7 @@ class CollabTransport:
 
     def __init__(self, clients: Iterable[Proxy]) -> None:
         self._sites = dict(enumerate(sorted(clients, key=lambda proxy: proxy.name), start=1))
-        self._came: queue.SimpleQueue[CollabReply | BaseException] = queue.SimpleQueue()
+        self._came: queue.SimpleQueue[PlainReply | BaseException] = queue.SimpleQueue()
         self._bell = threading.Event()
         self._away: set[int] = set()
 
@@ -128,9 +74,9 @@ class CollabTransport:
             threading.Thread(target=context.run, args=(self._call, name, message), daemon=True).start()
         return list(names)
 
-    def pull(self, names: Iterable[str]) -> Iterable[CollabReply]:
+    def pull(self, names: Iterable[str]) -> Iterable[PlainReply]:
         """Replies that have come."""
-        found: list[CollabReply] = []
+        found: list[PlainReply] = []
         while True:
             try:
                 one = self._came.get_nowait()
@@ -149,10 +95,10 @@ class CollabTransport:
         from nvflare.collab.api.exceptions import RunAborted
 
         try:
-            models = {key: _plain(parcel.content) for key, parcel in message.models.items()}
+            models = {key: plain(parcel.content) for key, parcel in message.models.items()}
             site = self._sites[message.node](timeout=message.seconds)
             content = site.answer(message.kind, to_text(message.facts), models)
-            self._came.put(CollabReply(name, message.node, content))
+            self._came.put(PlainReply(name, message.node, content))
         except RunAborted as end:
             self._came.put(end)
         except Exception as error:
@@ -161,7 +107,7 @@ class CollabTransport:
                 late = ours(Why.LATE, f"no reply within {message.seconds:g} s")
                 trouble = Trouble(late, missing=True, passing=False)
                 self._lose(message.node)
-            self._came.put(CollabReply(name, message.node, trouble=trouble))
+            self._came.put(PlainReply(name, message.node, trouble=trouble))
         finally:
             self._bell.set()
 
@@ -202,7 +148,3 @@ def trouble_of(error: Exception) -> Trouble | None:
         return Trouble(Reason(Why.RAISED, failed), False, False)
     gone = f"the client cannot be reached: {str(error.cause)[:500]}"
     return Trouble(Reason(Why.GONE, gone), True, True)
-
-
-def _plain(content: Mapping[str, Any] | bytes) -> Any:
-    return content if isinstance(content, bytes) else dict(content)

@@ -71,7 +71,8 @@ class RemoteClients(Federation):
         The most rows that a client may say it has; one that says more is left out.
     weight_cap
         How much a client weighs at most, in training and in scores, as a multiple of the median of what the
-        clients that are asked with it said when they came. It never weighs more than it said itself.
+        clients that are asked with it said when they came. It never weighs more than it said itself. None is
+        for clients that do not lie.
     clients_file
         Where the clients of the run are kept, so that it has the same ones when it is started again.
     repeatable
@@ -92,7 +93,7 @@ class RemoteClients(Federation):
         quorum: int = 1,
         message_bytes: int = 1 << 26,
         most_rows: int = 1_000_000,
-        weight_cap: float = WEIGHT_CAP,
+        weight_cap: float | None = WEIGHT_CAP,
         clients_file: str | Path | None = None,
         repeatable: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +109,7 @@ class RemoteClients(Federation):
             if not value > 0 or (name in whole and int(value) != value):
                 kind = "a whole number of at least 1" if name in whole else "a positive number of seconds"
                 raise InputError(f"{name} must be {kind}, not {value!r}")
-        if not weight_cap >= 1:
+        if weight_cap is not None and not weight_cap >= 1:
             raise InputError(f"weight_cap must be at least 1 (the median size), not {weight_cap!r}")
         if retries < 0:
             raise InputError(f"retries must be at least 0, not {retries!r}")

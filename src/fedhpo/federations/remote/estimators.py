@@ -19,6 +19,7 @@ from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.core.vectors import Vector
+from fedhpo.federations.learners import TRAINING
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.base import joined_by
 from fedhpo.federations.remote.clients import LEARNER
@@ -29,7 +30,7 @@ from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.replies import TaskFailed, read_fitted
 from fedhpo.federations.remote.transport import Incoming, Transport
 from fedhpo.federations.trial_table import TrialTable
-from fedhpo.learners.averaging import EXCHANGES, can_average, first_arrays, with_arrays
+from fedhpo.learners.averaging import AVERAGING, EXCHANGES, can_average, first_arrays, with_arrays
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.protocol.federation import RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
@@ -37,7 +38,6 @@ from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.space.config import Config
 
 #: How one training is done, as the result names it.
-AVERAGING = "averaging (the parties' weights, exchanged ten times; rows stay with them)"
 RECOMMEND = "none (each party keeps a model of its own: the config is the result)"
 #: What an MLP's features are scaled by: the least and the largest of each, at the median party.
 RANGE = ("low", "high")
@@ -280,7 +280,7 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         return super().fingerprint(model) | {"learner": self._learner.name}
 
     def describe(self) -> dict[str, Any]:
-        training = AVERAGING if self._averages else RECOMMEND
+        training = TRAINING[AVERAGING] if self._averages else RECOMMEND
         return super().describe() | {"learner": self._learner.name, "training": training}
 
 

@@ -50,6 +50,7 @@ class _Trial:
     seed: int
     client: Mapping[str, Any] = field(default_factory=dict)
     raw: bytes = b""
+    cohort: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ class RemoteLearnerFederation(RemoteClients):
     #: What clients must train, as they say when they come, and how an error names it.
     _kind, _does = TREES, "boosts no trees"
     fine_tunes = False
+    #: How far one client's trees reach, in median ones; None where nobody lies.
+    _reach: float | None = REACH
 
     def __init__(
         self,
@@ -166,7 +169,8 @@ class RemoteLearnerFederation(RemoteClients):
         self._trials.idle(trial)
         facts = state.facts
         raw = np.asarray(state.arrays["booster"], np.uint8).tobytes()
-        self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"], raw)
+        cohort = tuple(facts.get("cohort", ()))  # a simulation tells it
+        self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"] or {}, raw, cohort)
 
     def model(self, trial: int) -> BoostedTrees | None:
         """The trial's estimator; None before it is trained."""
@@ -183,7 +187,9 @@ class RemoteLearnerFederation(RemoteClients):
         assert isinstance(work.client, Mapping)
         rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
         places = list(range(len(work.cohort)))
-        trips = Trips(self._training, self._trips, rounds, places, self._features, self._classes, reach=REACH)
+        trips = Trips(
+            self._training, self._trips, rounds, places, self._features, self._classes, reach=self._reach
+        )
         self._trials.rounds[work.trial] = _Round(work, trips)
         self._travel(self._trials.rounds[work.trial])
 
@@ -269,7 +275,7 @@ class RemoteLearnerFederation(RemoteClients):
         if applied:
             assert isinstance(work.client, Mapping)
             trained = replace(self._trials[work.trial], client=dict(work.client), raw=one.trips.model)
-            self._trials[work.trial] = trained
+            self._trials[work.trial] = replace(trained, cohort=tuple(work.cohort))
         return report_of(
             work,
             replies,

@@ -19,13 +19,13 @@ from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import answered, party_at
-from fedhpo.study import Study
-from fedhpo.study.learners import BOOSTED, is_learner
+from fedhpo.study.learners import BOOSTED, is_learner, learner_in
+from fedhpo.study.study import Study
 
 if TYPE_CHECKING:
-    from fedhpo.parties.estimator_party import EstimatorParty
+    from fedhpo.parties.estimators import EstimatorParty
     from fedhpo.parties.torch_party import TorchParty
-    from fedhpo.parties.trees_party import TreesParty
+    from fedhpo.parties.trees import TreesParty
 
 
 class StudyParty:
@@ -74,13 +74,13 @@ class StudyParty:
     def _party(self) -> TorchParty | TreesParty | EstimatorParty:
         study, rows = self._study, self._rows
         if study.file.model.name in BOOSTED:
-            from fedhpo.parties.trees_party import TreesParty
+            from fedhpo.parties.trees import TreesParty
 
-            return TreesParty(study, rows)
+            return TreesParty(learner_in(study.file.model), rows, study.file.model.others.get("scoring"))
         if is_learner(study.file.model):
-            from fedhpo.parties.estimator_party import EstimatorParty
+            from fedhpo.parties.estimators import EstimatorParty
 
-            return EstimatorParty(study, rows)
+            return EstimatorParty(learner_in(study.file.model), rows, study.file.model.others.get("scoring"))
         from fedhpo.parties.torch_party import TorchParty
 
         return TorchParty(study, rows, self._device)

@@ -7,28 +7,27 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
-from fedhpo.federations.learners import LearnerFederation
+from fedhpo.federations.pooled import PooledLearners
 from fedhpo.federations.remote.clients import TREES, Hello
 from fedhpo.federations.remote.messages import Scored, Task, Trained
 from fedhpo.learners.bagging import boost
 from fedhpo.learners.boosted import BoostedTrees
+from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.learners.scoring import BALANCED, outputs_of, score_of
 from fedhpo.learners.tasks import Bench
 from fedhpo.parties.context import Context
 from fedhpo.parties.queries import local_search_of, searched
 from fedhpo.parties.rows import NodeRows
 from fedhpo.protocol.metrics import distinct
-from fedhpo.study import Study
-from fedhpo.study.learners import learner_in
 
 
 class TreesParty:
-    """Trains and scores a study's boosted trees at one node."""
+    """Trains and scores boosted trees at one node."""
 
-    def __init__(self, study: Study, rows: NodeRows) -> None:
-        model = study.file.model
-        self._learner, self._rows = learner_in(model), rows
-        self._scoring = model.others.get("scoring") or BALANCED
+    tells = True
+
+    def __init__(self, learner: Learner | Algorithms, rows: NodeRows, scoring: str | None = None) -> None:
+        self._learner, self._rows, self._scoring = learner, rows, scoring or BALANCED
 
     def hello(self, context: Context) -> Hello:
         """What this node is."""
@@ -62,7 +61,7 @@ class TreesParty:
     def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
-        with LearnerFederation(data, self._learner, scoring=self._scoring, workers=0) as here:
+        with PooledLearners(data, self._learner, scoring=self._scoring, workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])
         return searched(answer, self._rows.tells)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.data import FederatedData
-from fedhpo.federations.learners import LearnerFederation
+from fedhpo.federations.pooled import PooledLearners
 from fedhpo.federations.remote.clients import LEARNER, Hello
 from fedhpo.federations.remote.estimators import RANGE, scaled, weights_of
 from fedhpo.federations.remote.messages import Scored, Task, Trained
@@ -25,17 +25,15 @@ from fedhpo.parties.queries import local_search_of, searched
 from fedhpo.parties.rows import NodeRows
 from fedhpo.protocol.metrics import distinct
 from fedhpo.space.config import Config
-from fedhpo.study import Study
-from fedhpo.study.learners import learner_in
 
 
 class EstimatorParty:
-    """Fits and scores a study's learner at one node."""
+    """Fits and scores a learner at one node."""
 
-    def __init__(self, study: Study, rows: NodeRows) -> None:
-        model = study.file.model
-        self._given, self._rows = learner_in(model), rows
-        self._scoring = model.others.get("scoring")
+    tells = True
+
+    def __init__(self, learner: Learner | Algorithms, rows: NodeRows, scoring: str | None = None) -> None:
+        self._given, self._rows, self._scoring = learner, rows, scoring
 
     def hello(self, context: Context) -> Hello:
         """What this node is."""
@@ -85,7 +83,7 @@ class EstimatorParty:
     def local_search(self, query: Mapping[str, Any], _: Any, task: Task, context: Context) -> Any:
         """The answer to `fedhpo.queries.local_search.LocalSearch`, and what it cost."""
         data, place = self._rows.of(context, task.client), self._rows.place(context, task.client)
-        with LearnerFederation(data, self._given, scoring=self._scoring, scaling="fitted", workers=0) as here:
+        with PooledLearners(data, self._given, scoring=self._scoring, scaling="fitted", workers=0) as here:
             [answer] = here.query(local_search_of(query), [place])
         return searched(answer, self._rows.tells)
 
