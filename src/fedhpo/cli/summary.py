@@ -15,6 +15,7 @@ from fedhpo.pages.phrasing import (
     rounds_of,
     test_score,
 )
+from fedhpo.protocol.objective import scored_as
 from fedhpo.tuning.verdict import verdict_of
 
 
@@ -49,18 +50,22 @@ def _config(name: str, shown: Mapping[str, Any], whose: str) -> list[tuple[str, 
 
 def _worth(result: Mapping[str, Any], shown: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Scores of a config, and where they come from."""
+    kind = scored_as(result["objective"])
     rows, metric, found = [], metric_in_words(result["objective"]), shown["validation"]
     if found is not None:
         error = f" ± {score(found['standard_error'])}" if found.get("standard_error") else ""
-        where = f" at {found['clients']} clients" if found["clients"] else ""
+        apart = "from" in result["objective"] and found["clients"] == 1
+        where = f" at {found['clients']} clients" if found["clients"] and not apart else ""
         flattered = ", the best of noisy scores" if best_of_noisy(result, shown) else ""
-        rows.append((f"validation {metric}", f"{score(found['value'])}{error}{where}{flattered}"))
+        rows.append((f"{kind} {metric}", f"{score(found['value'])}{error}{where}{flattered}"))
     others = {
         name: value
         for name, value in (shown.get("metrics") or {}).items()
         if name not in ("accuracy", "loss", result["objective"]["metric"])
     }
-    rows += [(f"validation {name}", score(value)) for name, value in others.items()]
+    rows += [(f"{kind} {name}", score(value)) for name, value in others.items()]
+    if "from" in result["objective"]:
+        rows.append(("scored by", result["objective"]["metric_is"]))
     if shown["test"] is not None:
         name, value = test_score(result["objective"]["metric"], shown["test"])
         rows.append((f"test {name}", f"{score(value)} at {shown['test']['clients']} clients"))

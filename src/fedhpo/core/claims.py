@@ -84,7 +84,7 @@ def unhonoured(
     found = set(_changed(part) if given is None else given)
     for name, either in declared(type(part)).items():
         if name in found and (why := why_not(vars(part), either, names)):
-            yield Unhonoured(names.get(name, name), getattr(part, name), why)
+            yield Unhonoured(names.get(name, name.rstrip("_")), getattr(part, name), why)
 
 
 def why_not(
@@ -100,10 +100,12 @@ def why_not(
         if not _holds(values.get(key), wanted)
     }
     needs = " or ".join(
-        " and ".join(f"{names.get(key, key)} {_wanted(value)}" for key, value in where.items())
+        " and ".join(f"{names.get(key, key.rstrip('_'))} {_wanted(value)}" for key, value in where.items())
         for where in either
     )
-    found = " and ".join(f"{names.get(key, key)} is {_found(value)}" for key, value in missed.items())
+    found = " and ".join(
+        f"{names.get(key, key.rstrip('_'))} is {_found(value)}" for key, value in missed.items()
+    )
     return f"counts only where {needs}, and {found}: leave it out, or change that"
 
 

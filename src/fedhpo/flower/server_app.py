@@ -16,6 +16,7 @@ from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.flower.transport import FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
+from fedhpo.study.app import app_options
 from fedhpo.study.remote import remote_federation, say, waiting
 from fedhpo.tuning.result import Result
 
@@ -96,6 +97,7 @@ def app_federation(
         server,
         study.objective,
         weight_cap=study.file.server.weight_cap,
+        **app_options(study.file, study.space, study.method),
         **(settings | options),
     )
 

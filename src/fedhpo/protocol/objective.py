@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from fedhpo.protocol.federation import Federation, Floats, Ints, Scores
 from fedhpo.protocol.metrics import BASE, NAMED, Metric, direction_of, distinct
 from fedhpo.protocol.middle import middle_and_error
 
+#: Where scores come from. The last two are for Flower apps, whose clients may have no `evaluate`.
+CLIENTS, SERVER, TRAINING = FROM = ("clients", "server", "training")
 #: How scores are put together over clients.
 OVER = ("mean", "tail", "worst", "median", "trimmed")
 #: The mean over classes of the share of a class' rows that is predicted correctly.
@@ -73,6 +75,12 @@ class Objective:
     client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
     "uniform". `direction` follows from the metric; if given, it is checked. A metric of your own needs it.
 
+    `from_` (in a study file `from`) is for Flower apps: "clients" (their `evaluate`), "server" (the server's
+    `evaluate_fn`, often on test rows; no scores by client) or "training" (what clients return of training).
+    With `at_zero`, names of the app's learning rates, the last is the loss of the received model: clients are
+    asked to train with these at 0. Without it, it is the mean over the last round's replies, taken while
+    weights moved.
+
     With `pooled`, which is for simulation, a metric that is no mean over samples, such as AUROC, is that of
     all clients' rows together in place of the mean over clients.
 
@@ -88,12 +96,16 @@ class Objective:
     trim: float = setting(0.25, over="trimmed")
     also: Sequence[str] = ()
     pooled: bool = False
+    from_: Literal["clients", "server", "training"] = "clients"
+    at_zero: Sequence[str] = setting((), from_=TRAINING)
 
     def __post_init__(self) -> None:
         check_settings(self)
         if self.direction not in (None, "maximize", "minimize"):
             raise unknown_name("direction", self.direction, ["maximize", "minimize"])
         object.__setattr__(self, "also", tuple(self.also))
+        object.__setattr__(self, "at_zero", tuple(self.at_zero))
+        self._check_source()
         known = direction_of(self.metric)
         if known is None and self.direction is None:
             error = unknown_name("metric", self.metric, [*BASE, *NAMED, "top_3_accuracy"])
@@ -115,6 +127,20 @@ class Objective:
             raise InputError(f"tail must be a share in (0, 1], not {self.tail!r}")
         if self.weighting not in ("size", "uniform"):
             raise unknown_name("weighting", self.weighting, ["size", "uniform"])
+
+    def _check_source(self) -> None:
+        if self.from_ not in FROM:
+            raise unknown_name("source of scores", self.from_, FROM)
+        if self.by_client:
+            return
+        if self.over != "mean" or self.pooled:
+            what = f"over = {self.over!r}" if self.over != "mean" else "pooled"
+            raise InputError(f"{what} needs scores by client, and from = {self.from_!r} has none")
+
+    @property
+    def by_client(self) -> bool:
+        """Whether every client has a score of its own."""
+        return self.from_ == CLIENTS or bool(self.at_zero)
 
     @property
     def robust(self) -> bool:
@@ -196,7 +222,9 @@ class Objective:
             "over": self.over,
             "weighting": self.weighting,
         }
-        if self.pooled:
+        if self.from_ != CLIENTS:
+            facts |= {"from": self.from_, "metric_is": self._what_it_is()}
+        elif self.pooled:
             facts["metric_is"] = f"the {self.metric} of all clients' rows together, pooled in the simulation"
         elif self.metric not in (*BASE, BALANCED):
             facts["metric_is"] = f"the mean over clients of each one's {self.metric}, not that of all rows"
@@ -205,6 +233,35 @@ class Objective:
         own = {"tail": self.tail} if self.over == "tail" else {}
         own |= {"pooled": True} if self.pooled else {}
         return facts | own | ({"trim": self.trim} if self.over == "trimmed" else {})
+
+    def _what_it_is(self) -> str:
+        if self.from_ == SERVER:
+            return (
+                f"the {self.metric} of the server's own evaluate_fn: one number for a model, without an "
+                f"error "
+                "and without scores by client; its rows are often the app's test set, on which the winner "
+                "was "
+                "then chosen"
+            )
+        if self.at_zero:
+            return (
+                f"the {self.metric} of the received model on clients' training rows, by training calls with "
+                f"{', '.join(self.at_zero)} at 0"
+            )
+        return (
+            f"the {self.metric} of training, a mean over the last round's replies: taken while weights "
+            f"moved, on "
+            "training rows, so that more local steps lower it by themselves"
+        )
+
+
+def scored_as(objective: Mapping[str, Any]) -> str:
+    """What a score is called, given an objective's facts: a validation score, unless no client gave it.
+
+    >>> scored_as({"metric": "loss"}), scored_as({"metric": "loss", "from": "server"})
+    ('validation', "server's")
+    """
+    return {SERVER: "server's", TRAINING: "training"}.get(objective.get("from", CLIENTS), "validation")
 
 
 def objective_of(scoring: str | None) -> Objective:
@@ -222,6 +279,7 @@ def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation
     """What clients must compute beside what they score by anyway."""
     if federation.own_metrics:
         return distinct(more)
+    check_source(objective)
     own = {one.name for one in more if isinstance(one, Metric)}
     named = [name for name in (objective.metric, *objective.also) if name not in own]
     known = [name for name in named if name != objective.metric or direction_of(name) is not None]
@@ -229,6 +287,12 @@ def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation
     if objective.pooled:
         return tuple(replace(metric, pooled=True) for metric in found)
     return tuple(metric for metric in found if metric.name != BALANCED or federation.scoring != BALANCED)
+
+
+def check_source(objective: Objective) -> None:
+    """Refuse scores of a server or of training where there is no app that has them."""
+    if objective.from_ != CLIENTS:
+        raise InputError(f"objective.from = {objective.from_!r} is for Flower apps ([app]): leave it out")
 
 
 def natural_objective(federation: Federation) -> Objective:

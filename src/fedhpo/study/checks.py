@@ -83,8 +83,9 @@ def check_app(file: StudyFile) -> None:
     read_app(file.app.path)
     if "metric" not in file.objective.model_fields_set:
         raise InputError(
-            "objective.metric is missing: which of the metrics that the app's evaluate returns, such as "
-            "'eval_acc'? A name of the app's own needs objective.direction = 'maximize' or 'minimize' too"
+            "objective.metric is missing: which of the app's metrics (fedhpo flower inspect lists them), "
+            "such as 'eval_acc'? A name of the app's own needs objective.direction = 'maximize' or "
+            "'minimize' too"
         )
     if file.budget.cohort is not None and file.budget.cohort > file.app.clients:
         raise InputError(

@@ -32,6 +32,7 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic import Field as Key
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from fedhpo.core.claims import refuse_unhonoured, refusing_later
@@ -49,9 +50,12 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
     """
     hints = {key: _in_a_file(_sectioned(hint)) for key, hint in _hints(kind).items()}
     members: dict[str, Any] = {
-        f.name: (hints[f.name], _default(f)) for f in fields(kind) if f.init and hints[f.name] is not None
+        f.name: (hints[f.name], Key(_default(f), alias=f.name.rstrip("_")))
+        for f in fields(kind)
+        if f.init and hints[f.name] is not None
     }
-    config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # A field such as `from_` is the key `from`: Python keeps that word for itself.
+    config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
     # The docstring, without its examples, is what the schema and the documentation show.
     about = (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
     return create_model(name or kind.__name__, __config__=config, __doc__=about, **members)
@@ -108,9 +112,12 @@ def _fits_a_file(hint: Any) -> bool:
 def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     """The dataclass with these values; errors name the key below `where`."""
     section = section_of(kind)
+    values = {_field(kind, key): value for key, value in values.items()}
     try:
         # As JSON, because there a list is also what a tuple is written as.
-        parsed = section.model_validate_json(json.dumps(dict(values)))
+        parsed = section.model_validate_json(
+            json.dumps({key.rstrip("_"): value for key, value in values.items()})
+        )
     except ValidationError as error:
         raise InputError("\n".join(problems(error, section, where))) from None
     hints = _hints(kind)
@@ -130,6 +137,11 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         raise InputError(f"{where}: {kind.__qualname__} refused its settings: {in_words(error)}") from error
     refuse_unhonoured(made, where, values)
     return made
+
+
+def _field(kind: type[Any], key: str) -> str:
+    """The field that a key names."""
+    return f"{key}_" if any(one.name == f"{key}_" for one in fields(kind)) else key
 
 
 def _culprit(kind: type[Any], values: Mapping[str, Any], where: str) -> str:

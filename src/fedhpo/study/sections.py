@@ -89,9 +89,9 @@ class App(Section):
     """A Flower app that is tuned as it is, in place of `[data]` and `[model]`.
 
     Names in `[space.client]` are keys of the app's run config (dotted ones too) or of the config that its
-    server sends to clients; in `[space.model]` keys of the run config that shape the model; in
-    `[space.server]` arguments of its strategy's constructor. `[objective]` names a metric of its `evaluate`,
-    and a direction.
+    server sends to clients, or arguments in its code, such as `"task:AdamW.lr"`; in `[space.model]` those
+    that shape the model; in `[space.server]` arguments of its strategy's constructor. `[objective]` names a
+    metric, its direction, and where it comes `from`. The app's number of rounds follows `[budget]`.
     """
 
     path: str = Field(description="the app's directory, which holds its `pyproject.toml`")
@@ -99,6 +99,14 @@ class App(Section):
     setup: str | None = Field(
         None,
         description="`package.module:function`, called before the app is imported: to replace its data, say",
+    )
+    node_config: dict[str, str | int | float | bool] = Field(
+        {},
+        description="further keys of the nodes' config in this process, such as `dataset-path`; `{}` in a "
+        "text is the node's number",
+    )
+    learning_curve: bool = Field(
+        False, description="whether clients score each model before training too, where no method needs it"
     )
 
 

@@ -25,9 +25,16 @@ from fedhpo.federations.fleet import Fleet
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.method import ONE_TRAINING, Method
-from fedhpo.protocol.objective import BALANCED, Objective, natural_objective, objective_of
+from fedhpo.protocol.objective import (
+    BALANCED,
+    Objective,
+    check_source,
+    natural_objective,
+    objective_of,
+)
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
+from fedhpo.study.app import app_options, said_of_app
 from fedhpo.study.checks import (
     check_app,
     check_clients,
@@ -152,6 +159,7 @@ class Study:
         self.file.client.refuse_uncounted("client")
         refuse_anywhere(self.file, self.given)
         if self.file.app is None:
+            check_source(self.objective)
             check_data(self.file.data)
         if self.file.app is not None:
             check_app(self.file)
@@ -455,7 +463,14 @@ class Study:
             if "clients" in self.file.flower.model_fields_set:
                 refuse(["flower.clients: has no effect in this process, app.clients counts: leave it out"])
             return app_in_process(
-                app.path, app.clients, self.objective, app.setup, weight_cap=cap, **settings
+                app.path,
+                app.clients,
+                self.objective,
+                app.setup,
+                app.node_config,
+                weight_cap=cap,
+                **app_options(self.file, self.space, self.method),
+                **settings,
             )
         except InputError as error:
             raise self._error("", error) from error
@@ -493,6 +508,7 @@ class Study:
         return [
             *set_aside(self.given, place),
             *said_of_training(self.file, place),
+            *said_of_app(self.file, self.space),
             *self._said_of_weighting(place),
         ]
 

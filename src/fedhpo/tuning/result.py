@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
 from fedhpo.core.notebook import facts_as_html, shown, table_as_html
+from fedhpo.protocol.objective import scored_as
 from fedhpo.space.config import Config
 from fedhpo.tuning.verdict import verdict_of
 
@@ -311,7 +312,7 @@ class Result:
         cost, names = self.facts["cost"], ("value", "accuracy", "loss")
         tested = {f"test {name}": (self.test or {}).get(name) for name in names}
         facts = {
-            f"validation {self.facts['objective']['metric']}": self.best_score,
+            f"{scored_as(self.facts['objective'])} {self.facts['objective']['metric']}": self.best_score,
             **{name: value for name, value in tested.items() if value is not None and math.isfinite(value)},
             "gain": self.verdict,
             **self.best_config.flat(),
@@ -327,12 +328,15 @@ class Result:
         metric = self.facts["objective"]["metric"]
         found = "kept private" if math.isnan(self.best_score) else f"{self.best_score:.4f}"
         whose = "your own config" if verdict_of(self.facts).use == "own" else f"trial {self._best['trial']}"
-        lines = [f"{self.status}: {whose}, validation {metric} {found}"]
+        kind = scored_as(self.facts["objective"])
+        lines = [f"{self.status}: {whose}, {kind} {metric} {found}"]
+        if "from" in self.facts["objective"]:
+            lines.append(f"scored by {self.facts['objective']['metric_is']}")
         tested = (self.test or {}).get("value")
         if tested is not None and math.isfinite(tested):
             lines.append(f"test {metric} {tested:.4f}")
         others = {k: v for k, v in (self.metrics or {}).items() if k not in ("loss", "accuracy", metric)}
-        lines += [f"validation {name} {value:.4f}" for name, value in others.items()]
+        lines += [f"{kind} {name} {value:.4f}" for name, value in others.items()]
         lines += self._said_of_several()
         lines += [f"gain: {self.verdict}", str(self.best_config)]
         if note := self.facts.get("note"):

@@ -15,6 +15,9 @@ FILE = "pyproject.toml"
 #: The modules that `fedhpo flower wrap` adds to a copy of an app.
 CLIENT, SERVER = "fedhpo_client_app", "fedhpo_server_app"
 
+#: What apps call their number of rounds.
+_ROUNDS = ("num-server-rounds", "num-rounds", "server-rounds", "num-global-rounds", "global-rounds", "rounds")
+
 
 @dataclass(frozen=True)
 class AppFile:
@@ -32,6 +35,30 @@ class AppFile:
                 continue
             found.update(str(file.relative_to(self.path)).encode() + b"\0" + file.read_bytes())
         return found.hexdigest()
+
+    @property
+    def rounds_key(self) -> str | None:
+        """The key of the run config that holds the number of rounds, by the names that apps give it."""
+        plain = {
+            key.lower().replace("_", "-"): key for key, value in self.config.items() if type(value) is int
+        }
+        return next((plain[name] for name in _ROUNDS if name in plain), None)
+
+    def module(self, name: str) -> str:
+        """The full name of a module that may be given without the app's package before it."""
+        for component in self.components.values():
+            package = component.partition(":")[0].rpartition(".")[0]
+            if package and self.source(f"{package}.{name}") is not None:
+                return f"{package}.{name}"
+        return name
+
+    def source(self, module: str) -> Path | None:
+        """The file of one of the app's modules."""
+        place = self.path.joinpath(*module.split("."))
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file():
+                return file
+        return None
 
 
 def read_app(path: str | Path, key: str = "app.path") -> AppFile:

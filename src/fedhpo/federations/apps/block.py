@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.federations.apps.app_file import AppFile
+from fedhpo.federations.apps.literals import Literal, is_literal
+from fedhpo.federations.apps.sites import call_sites
 from fedhpo.space.config import Config
 
 FILE = "flower-config.toml"
@@ -31,7 +33,9 @@ def config_block(app: AppFile, config: Config) -> str:
         if key in app.config:
             lines.append(f"{key} = {_toml(value)}  # was {_toml(app.config[key])}")
     for key, value in sorted(values.items()):
-        if key not in app.config:
+        if is_literal(key):
+            lines.append(f"# {key} = {_toml(value)}: {_in_code(app, key)}")
+        elif key not in app.config:
             lines.append(f"# {key} = {_toml(value)}: the server's train config holds it, not the run config")
     lines += _arguments(config.server)
     return "\n".join(lines) + "\n"
@@ -46,6 +50,17 @@ def write_block(directory: Path, app: AppFile, config: Config) -> Path:
 
 def _arguments(server: Mapping[str, Any]) -> list[str]:
     return [f"# {key} = {_toml(value)}: an argument of the strategy" for key, value in sorted(server.items())]
+
+
+def _in_code(app: AppFile, name: str) -> str:
+    """File, line and argument of a literal."""
+    literal = Literal.of(name, app)
+    places = call_sites(app, literal)
+    if not places:
+        return f"the argument {literal.argument} of {'.'.join(literal.path)}, in the app's code"
+    return "; ".join(
+        f"{file}, line {line}, the argument {literal.argument} of {text}" for file, line, text in places
+    )
 
 
 def _toml(value: Any) -> str:

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,38 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import seeded
 from fedhpo.core.user_code import in_words
+from fedhpo.federations.apps.legacy import (
+    OlderStrategy,
+    components_of,
+    first_arrays,
+    fit_config,
+    is_older,
+)
+from fedhpo.federations.apps.literals import bound
+from fedhpo.federations.apps.quiet import to_standard_error
 from fedhpo.federations.flower.identity import assume_identity
 from fedhpo.federations.strategies.named import arguments_of
-from fedhpo.federations.strategies.step import CohortGrid, ask_everybody, quiet, record_of
+from fedhpo.federations.strategies.step import (
+    REFUSED,
+    SET_ASIDE,
+    CohortGrid,
+    ask_everybody,
+    quiet,
+    record_of,
+)
+
+#: What an app with a loop of its own is told.
+OWN_LOOP = (
+    "an app that drives its rounds itself cannot be tuned as it is. Two lines make it a study of fedhpo's: "
+    "in "
+    "client_app.py, `app = fedhpo.flower.client(app, study=study, data=..., train=...)`, and in "
+    "server_app.py, "
+    "inside main, `fedhpo.flower.tune(grid, context, study)`; see docs/flower.md"
+)
+
+
+#: Rounds in which an app may skip evaluation, one after the other.
+_SKIPS = 100
 
 
 class _Started(BaseException):
@@ -44,8 +74,21 @@ class Captured:
     train_config: Mapping[str, Any]
     evaluate_config: Mapping[str, Any]
     rounds: int
-    #: Keys of the run config that `main` read; None where it read them all.
-    read: frozenset[str] | None
+    #: The run config that `main` had, which notes what is read of it, later too.
+    config: ReadConfig
+    evaluate_fn: Callable[[int, Any], Any] | None = None
+    #: Keys of the config that clients are sent; of the older API's strategies those of round 1.
+    sends: frozenset[str] = frozenset()
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """Keys of the run config that the app's server looked up so far; None where it read them all."""
+        return None if self.config.everything else frozenset(self.config.seen)
+
+    @property
+    def legacy(self) -> bool:
+        """Whether it is of Flower's older API."""
+        return isinstance(self.strategy, OlderStrategy)
 
     def build(self) -> Strategy:
         """A strategy that has done nothing yet."""
@@ -55,7 +98,7 @@ class Captured:
     def argument_names(self) -> list[str]:
         """The constructor arguments of the strategy, and of those inside it."""
         found: set[str] = set()
-        one: Any = self.strategy
+        one: Any = self.strategy.strategy if isinstance(self.strategy, OlderStrategy) else self.strategy
         while one is not None:
             found |= arguments_of(type(one))
             one = getattr(one, "strategy", None)
@@ -68,51 +111,87 @@ def capture(
     arguments: Mapping[str, Any],
     nodes: int,
     seed: int | None = None,
+    *,
+    directory: str | Path | None = None,
+    literals: Mapping[str, Any] | None = None,
 ) -> Captured:
     """Run an app's `main` under a run config up to `strategy.start(...)`.
 
-    `arguments` take the place of what the app gives to the constructor of its strategy.
+    `arguments` take the place of what the app gives to the constructor of its strategy. The app works in
+    `directory`, where what it writes can be found again; without one that is thrown away.
     """
     config = ReadConfig(run_config)
     context = Context(1, 1, {}, RecordDict(), config)
-    with tempfile.TemporaryDirectory(prefix="fedhpo-app-") as scratch:
+    with contextlib.ExitStack() as stack:
+        place = directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="fedhpo-app-"))
+        stack.enter_context(working_in(str(place)))
+        stack.enter_context(seeded(seed))
+        stack.enter_context(to_standard_error())
+        stack.enter_context(bound(literals or {}))
         try:
-            # What `main` writes before training, such as a directory for its results, is nobody's.
-            with _working_in(scratch), seeded(seed), _stopped_at_start(), _constructed_with(arguments):
-                server(CohortGrid(range(1, nodes + 1)), context)
+            with _stopped_at_start(), _constructed_with(arguments):
+                if is_older(server):
+                    with server._lifespan(context):
+                        found = _older(server, context, config, nodes)
+                else:
+                    server(CohortGrid(range(1, nodes + 1)), context)
+                    raise InputError(f"the app's server ended without strategy.start(...): {OWN_LOOP}")
         except _Started as started:
             found = _captured(started, config)
-            for name in arguments:
-                if name not in found.argument_names:
-                    kind = f"argument of {type(found.strategy).__name__}"
-                    raise InputError(
-                        f"space.server: {unknown_name(kind, name, found.argument_names)}"
-                    ) from None
-            return found
+        except InputError:
+            raise
+        except NotImplementedError as error:
+            if str(error) in REFUSED:
+                raise InputError(f"the app's server talks to clients by itself: {OWN_LOOP}") from error
+            raise InputError(f"the app's server failed before training began: {in_words(error)}") from error
         except Exception as error:
             raise InputError(f"the app's server failed before training began: {in_words(error)}") from error
-    raise InputError(
-        "the app's server ended without strategy.start(...): apps that drive their rounds by themselves "
-        "cannot be tuned as they are; see docs/flower.md for the two lines of fedhpo.flower"
-    )
+    for name in arguments:
+        if name in SET_ASIDE:
+            raise InputError(
+                f"space.server.{name}: has no effect: who takes part in a round is the search's affair; "
+                f"write "
+                "budget.cohort, and leave it out"
+            )
+        if name not in found.argument_names:
+            inner = found.strategy.strategy if isinstance(found.strategy, OlderStrategy) else found.strategy
+            kind = f"argument of {type(inner).__name__}"
+            raise InputError(f"space.server: {unknown_name(kind, name, found.argument_names)}")
+    return found
 
 
 def _captured(started: _Started, config: ReadConfig) -> Captured:
     given = started.arguments
     arrays = {name: np.array(array.numpy()) for name, array in given["initial_arrays"].items()}
+    sent = dict(given.get("train_config") or {})
     return Captured(
         started.strategy,
         arrays,
-        dict(given.get("train_config") or {}),
+        sent,
         dict(given.get("evaluate_config") or {}),
         int(given["num_rounds"]),
-        None if config.everything else frozenset(config.seen),
+        config,
+        given.get("evaluate_fn"),
+        frozenset(sent),
     )
 
 
-def _classes() -> list[type[Strategy]]:
-    found: list[type[Strategy]] = []
-    waiting: list[type[Strategy]] = [Strategy]  # type: ignore[type-abstract]
+def _older(server: ServerApp, context: Context, config: ReadConfig, nodes: int) -> Captured:
+    """What an app of the older API would start with."""
+    strategy, rounds = components_of(server, context)
+    arrays = first_arrays(strategy, nodes)
+    outer = OlderStrategy(strategy)
+    free = copy.deepcopy(outer)
+    ask_everybody(free)
+    sends = frozenset(fit_config(free.strategy, arrays, 1))
+    return Captured(outer, arrays, {}, {}, rounds, config, outer.server_metrics, sends)
+
+
+def _classes() -> list[type[Any]]:
+    from flwr.server.strategy import Strategy as OldStrategy
+
+    found: list[type[Any]] = []
+    waiting: list[type[Any]] = [Strategy, OldStrategy]
     while waiting:
         one = waiting.pop()
         if one not in found:
@@ -180,7 +259,8 @@ def _constructed_with(arguments: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _working_in(directory: str) -> Iterator[None]:
+def working_in(directory: str) -> Iterator[None]:
+    """While this lasts, the working directory is another."""
     before = os.getcwd()
     os.chdir(directory)
     try:
@@ -198,7 +278,7 @@ def replayed_config(
     then the rounds before are gone through again, on a copy. Flower's own leave nothing behind.
     """
     record = ConfigRecord(dict(config))
-    if type(captured.strategy).configure_train.__module__.partition(".")[0] == "flwr":
+    if type(captured.strategy).configure_train.__module__.partition(".")[0] in ("flwr", "fedhpo"):
         return record
     strategy, grid = captured.build(), CohortGrid(range(1, clients + 1))
     ask_everybody(strategy)  # it would wait for more nodes than there are
@@ -209,8 +289,23 @@ def replayed_config(
 
 
 def evaluate_config(captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The config that the strategy's own `configure_evaluate` sends in a round, which counts from 1."""
+    """The config that the strategy's own `configure_evaluate` sends in a round, which counts from 1.
+
+    Where the app skips evaluation in this round by a flag `skip`, that of the next round without it is taken:
+    a skipped evaluation would return numbers that are none.
+    """
     assume_identity(1, 1)
+    asked = {}
+    for one in range(round, round + _SKIPS):
+        asked = _evaluate_config(captured, one, arrays)
+        if not asked.get("skip"):
+            return asked
+    raise InputError(
+        f"the app's server asks clients to skip evaluation (skip = {asked['skip']!r}) in every round"
+    )
+
+
+def _evaluate_config(captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     strategy = captured.build()
     ask_everybody(strategy)
     config = ConfigRecord(dict(captured.evaluate_config))

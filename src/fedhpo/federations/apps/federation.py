@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,19 @@ from numpy.typing import NDArray
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.sizes import size_limits
 from fedhpo.core.canonical import canonical
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.federations.apps.app_file import AppFile
-from fedhpo.federations.apps.captured import Captured, capture, evaluate_config
+from fedhpo.federations.apps.captured import Captured, evaluate_config
+from fedhpo.federations.apps.captures import Captures, Names
+from fedhpo.federations.apps.literals import is_literal
 from fedhpo.federations.apps.round import AppRound, AppTrial, RecordParcel, asked_config, closed, read_trained
+from fedhpo.federations.apps.scoring import (
+    check_training_loss,
+    choices,
+    one_score,
+    server_metrics,
+)
 from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import PLAIN
@@ -26,9 +34,18 @@ from fedhpo.federations.remote.mailbox import Item
 from fedhpo.federations.remote.messages import TRAIN, Task
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol import federation as protocol
-from fedhpo.protocol.federation import Ints, Query, RoundReport, SplitName, Status, TrialState, Work
+from fedhpo.protocol.federation import (
+    Ints,
+    Query,
+    RoundReport,
+    Scores,
+    SplitName,
+    Status,
+    TrialState,
+    Work,
+)
 from fedhpo.protocol.metrics import Metric
-from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.objective import CLIENTS, SERVER, Objective
 from fedhpo.protocol.reasons import Reason
 from fedhpo.space.config import Config
 
@@ -38,14 +55,6 @@ LOST = (
     "be tuned, scores before and after training are not known, clients are known by node ids only, so that a "
     "run that was killed does not go on with the same ones, and every task travels in a message of its own"
 )
-
-
-@dataclass(frozen=True)
-class Names:
-    """Where the app takes a client hyperparameter from: its run config, the config that its server sends."""
-
-    run: Mapping[str, Any] = field(default_factory=dict)
-    record: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AppFederation(RemoteClients):
@@ -61,6 +70,10 @@ class AppFederation(RemoteClients):
         Whose metric is one of the app's own, as its `evaluate` returns it.
     weight_cap
         If given, how much a client weighs at most, in median sizes of its cohort; else as the app does.
+    rounds
+        If given, what the app is told of its number of rounds (`num-server-rounds`), for its schedules.
+    learning_curve
+        Whether clients score the model before training in every round, though no method needs it.
     settings
         How clients are waited for: see `RemoteClients`.
     """
@@ -75,15 +88,23 @@ class AppFederation(RemoteClients):
         objective: Objective,
         *,
         weight_cap: float | None = None,
+        rounds: int | None = None,
+        learning_curve: bool = True,
         **settings: Any,
     ) -> None:
         super().__init__(FlowerTransport(grid), **settings)
         self._app, self._server, self._objective, self._cap = app, server, objective, weight_cap
         self._metrics = (objective.metric, *objective.also)
+        self._learning_curve = learning_curve
         self._trials: TrialTable[AppTrial, AppRound] = TrialTable()
-        self._captures: dict[str, Captured] = {}
+        base = {} if rounds is None or app.rounds_key is None else {app.rounds_key: rounds}
+        self._captures = Captures(app, server, len(self._clients.hellos), base)
+        self._scorers: dict[
+            int, Captured
+        ] = {}  # what each trial's model was made by, where the server scores
         self._read: set[str] | None = set()  # run config keys that clients looked up; None for all
         self._told: set[str] = set()
+        self._came_by: set[str] = set()  # arguments in the app's code that calls had
         #: Whether clients run the app without fedhpo: see `fedhpo.federations.apps.plain`.
         self.plain = any(hello.training == PLAIN for hello in self._clients.hellos.values())
         able = {protocol.CLIENT_CONFIGS, protocol.FORK, protocol.SCORES_IN_ROUND}
@@ -91,6 +112,10 @@ class AppFederation(RemoteClients):
         if self.plain:
             lost |= {protocol.SCORES_IN_ROUND, protocol.REPEATABLE}
             self._warn("plain", LOST)
+        if objective.from_ != CLIENTS:
+            lost |= {protocol.SCORES_IN_ROUND}
+        if not objective.by_client:  # one number for a model, which is no client's
+            self.validation_clients = np.array([max(self._clients.hellos) + 1], np.int64)
         self.capabilities = (self.capabilities | able) - lost
 
     @property
@@ -108,11 +133,20 @@ class AppFederation(RemoteClients):
     def preflight(self, config: Config, metric: str) -> None:
         captured = self._captured(config.client, config.server, config.model)
         self._names(config.client, captured)
+        changed = check_training_loss(self._objective, [*config.client, *config.model])
+        if changed is not None:
+            self._warn("loss", changed)
+        self._names(dict.fromkeys(self._objective.at_zero, 0.0), captured)
         if all(array.size for array in captured.arrays.values()):  # an empty model cannot be scored
             self._try_to_score(config, captured)
 
     def _try_to_score(self, config: Config, captured: Captured) -> None:
-        """One client scores the first model, so that a metric that is not there is told before any round."""
+        """The first model is scored, so that a metric that is not there is told before any round."""
+        if self._objective.from_ == SERVER:
+            self._server_metrics(captured, 0, captured.arrays)
+            return
+        if not self._objective.by_client:
+            return  # the first round tells
         trial = AppTrial(dict(config.model), 0, captured.arrays)
         self._trials[-1] = trial
         try:
@@ -120,18 +154,48 @@ class AppFederation(RemoteClients):
         finally:
             self._trials.stop(-1)
         if scores.status[0] != Status.OK:
-            raise InputError(f"the app's clients cannot be scored: {scores.reasons[0]}")
+            why = str(scores.reasons[0])
+            if "No evaluate function registered" in why or "has no evaluate" in why:
+                raise InputError(
+                    f"objective.from = 'clients': the app's clients have no evaluate; {choices(captured)}"
+                )
+            raise InputError(f"the app's clients cannot be scored: {why}")
+
+    # Scores
+
+    def evaluate(
+        self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"
+    ) -> list[Scores]:
+        if self._objective.by_client:
+            return super().evaluate(trials, clients, split)
+        self._check_split(split)
+        place = int(self.validation_clients[0])
+        return [
+            one_score(self._objective, number, split, place, self._found_by(number), self._metrics)
+            for number in trials
+        ]
+
+    def _found_by(self, number: int) -> Mapping[str, float]:
+        """What the server, or the last round, says of a trial."""
+        trial = self._trials[number]
+        self._trials.idle(number)
+        if self._objective.from_ != SERVER:
+            return trial.training
+        if number not in self._scorers:  # restored, not started
+            self._scorers[number] = self._captures.fresh(trial.model, derive(trial.seed, "model"))
+        return self._server_metrics(self._scorers[number], trial.round, trial.arrays)
+
+    def _server_metrics(self, captured: Captured, round: int, arrays: Mapping[str, Any]) -> dict[str, float]:
+        place = str(self._captures.directory)
+        return server_metrics(captured, round, arrays, place, self._objective.metric)
 
     # Trials
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         self._trials.new(trial)
-        for name in model:
-            if name not in self._app.config:
-                raise unknown_name("run config key of the app", name, self._app.config)
-        found = capture(
-            self._server, {**self._app.config, **model}, {}, len(self._clients.hellos), derive(seed, "model")
-        )
+        found = self._captures.fresh(model, derive(seed, "model"))
+        if self._objective.from_ == SERVER:
+            self._scorers[trial] = found
         self._trials[trial] = AppTrial(dict(model), seed, found.arrays)
 
     def fork(self, source: int, target: int) -> None:
@@ -142,11 +206,16 @@ class AppFederation(RemoteClients):
             )
         self._trials.idle(target)
         self._trials[target] = replace(
-            copy, arrays=origin.arrays, strategy=origin.strategy, round=origin.round
+            copy,
+            arrays=origin.arrays,
+            strategy=origin.strategy,
+            round=origin.round,
+            training=origin.training,
         )
 
     def stop(self, trial: int) -> None:
         self._trials.stop(trial)
+        self._scorers.pop(trial, None)
 
     @property
     def trials(self) -> Sequence[int]:
@@ -203,50 +272,35 @@ class AppFederation(RemoteClients):
             if key not in sent:
                 sent[key] = asked_config(captured, trial, names.record, [int(c) for c in work.cohort])
                 asked[key] = self._asked(captured, trial, trial.round + 1)
-            configs.append({**asked[key], **sent[key].get(int(client), {}), "run": dict(names.run)})
+            found = {"run": dict(names.run), "literals": dict(names.literals)}
+            configs.append({**asked[key], **sent[key].get(int(client), {}), **found})
         captured = self._captured(work.config_of(0), work.server, trial.model)
         return AppRound(work, trial, captured), configs
 
     def _names(self, config: Mapping[str, Any], captured: Captured) -> Names:
         """Which of the names the app takes from where; refuses those that it has nowhere."""
-        run = {name: value for name, value in config.items() if name in self._app.config}
-        record = {name: value for name, value in config.items() if name in captured.train_config}
-        for name in config:
-            if name not in run and name not in record:
-                known = [*self._app.config, *captured.train_config]
-                error = unknown_name("key of the app's run config or train config", name, known)
-                raise InputError(f"space.client.{name}: {error}")
-        for name in run if self.plain else ():
-            if captured.read is not None and name not in captured.read:
-                raise InputError(
-                    f"space.client.{name}: clients without fedhpo read it from their own run config, which "
-                    "cannot be tuned; install fedhpo there and write app = fedhpo.flower.wrap(app)"
-                )
-        # What the server makes of a run config key stands in its own config already.
-        return Names(run, {name: value for name, value in record.items() if name not in run})
+        return self._captures.names(config, captured, plain=self.plain)
 
     def _captured(
         self, client: Mapping[str, Any], server: Mapping[str, Any], model: Mapping[str, Any]
     ) -> Captured:
         """What the app's server would do under these hyperparameters."""
-        own = {name: value for name, value in client.items() if name in self._app.config}
-        key = canonical([own, dict(server), dict(model)]).decode()
-        if key not in self._captures:
-            if len(self._captures) > 1000:
-                self._captures.clear()
-            run_config = {**self._app.config, **model, **own}
-            self._captures[key] = capture(self._server, run_config, server, len(self._clients.hellos), seed=0)
-        return self._captures[key]
+        return self._captures.get(client, server, model)
 
     def _asked(self, captured: Captured, trial: AppTrial, round: int) -> dict[str, Any]:
         """What every task of a round says beside its config."""
         strategy: Any = captured.strategy
         while not hasattr(strategy, "arrayrecord_key") and hasattr(strategy, "strategy"):
             strategy = strategy.strategy
+        _, shape = self._captures.shape(trial.model)
+        scored = self._objective.from_ == CLIENTS
         return {
             "run": {},
             "config": {},
-            "evaluate": evaluate_config(captured, round, trial.arrays),
+            **({"legacy": True} if captured.legacy else {}),
+            **({"base": self._captures.base} if self._captures.base else {}),
+            **({"shape": shape} if shape else {}),
+            "evaluate": evaluate_config(captured, round, trial.arrays) if scored else {},
             "keys": [
                 getattr(strategy, "arrayrecord_key", "arrays"),
                 getattr(strategy, "configrecord_key", "config"),
@@ -259,7 +313,8 @@ class AppFederation(RemoteClients):
     def _training(self, one: AppRound, member: int, app: Mapping[str, Any], parcel: RecordParcel) -> Item:
         work, trial, client = one.work, one.trial, int(one.work.cohort[member])
         seeds = (trial.seed, trial.calls)
-        task = Task(work.trial, client, trial.round, trial.model, {}, None, work.scores, seeds, app=app)
+        scores = work.scores if self._learning_curve and self._objective.from_ == CLIENTS else ()
+        task = Task(work.trial, client, trial.round, trial.model, {}, None, scores, seeds, app=app)
 
         def read(reply: Any, message: Any) -> Any:
             assert isinstance(message, FlowerReply)
@@ -268,7 +323,7 @@ class AppFederation(RemoteClients):
         def done(status: Status, why: Reason | None, value: Any) -> None:
             one.take(member, status, why, value)
             if status == Status.OK:
-                self._note_reads(value.read, value.keeps_state)
+                self._note_reads(value.read, value.keeps_state, value.bound)
 
         return Item(client, TRAIN, task.to_dict(), parcel, read, done)
 
@@ -288,17 +343,34 @@ class AppFederation(RemoteClients):
         seed = None
         if protocol.REPEATABLE in self.capabilities:
             seed = derive(one.trial.seed, "strategy", one.trial.calls)
-        trial, report = closed(one, self._minimum(one.work.minimum, cohort), limits, seed)
+        keeps = not self._objective.by_client and self._objective.from_ != SERVER
+        minimum = self._minimum(one.work.minimum, cohort)
+        trial, report = closed(one, minimum, limits, seed, keeps_training=keeps)
         self._trials[one.work.trial] = trial
+        self._check_returned(one)
         self._warn_of_unread(one)
         return report
 
     def ready(self) -> list[int]:
         return [number for number, one in self._trials.rounds.items() if one.complete]
 
+    def _check_returned(self, one: AppRound) -> None:
+        """Refuse an objective that training does not return; it cannot be known before the first reply."""
+        wanted = self._objective.metric
+        if self._objective.by_client or self._objective.from_ == SERVER:
+            return
+        for reply in one.replies:
+            if reply is not None and wanted not in reply.metrics:
+                names = ", ".join(sorted(reply.metrics)) or "nothing"
+                raise InputError(
+                    f"objective.metric = {wanted!r}: the app's training returns {names}; name one of these, "
+                    "or choose from = 'clients' or 'server'"
+                )
+
     # What the app looks at
 
-    def _note_reads(self, read: Sequence[str] | None, keeps_state: bool) -> None:
+    def _note_reads(self, read: Sequence[str] | None, keeps_state: bool, bound: Sequence[str]) -> None:
+        self._came_by.update(bound)
         if self._read is not None:
             self._read = None if read is None else self._read | set(read)
         if keeps_state:
@@ -310,6 +382,15 @@ class AppFederation(RemoteClients):
 
     def _warn_of_unread(self, one: AppRound) -> None:
         """Say which tuned keys neither clients nor server looked up in a round."""
+        if not one.answered:
+            return
+        for name in one.work.config_of(0):
+            if is_literal(name) and self._captures.full(name) not in self._came_by:
+                self._warn(
+                    name,
+                    f"space.client.{name}: the app's training never comes by {name.rpartition('.')[0]}, so "
+                    "that tuning it changes nothing: leave it out, or name the module that calls it",
+                )
         server = one.captured.read
         if self._read is None or server is None or not one.answered:
             return
@@ -335,7 +416,14 @@ class AppFederation(RemoteClients):
         one = self._trials[trial]
         self._trials.idle(trial)
         captured = self._captured({}, {}, one.model)
-        task = Task(trial, 0, one.round, one.model, app=self._asked(captured, one, max(1, one.round)))
+        asked = self._asked(captured, one, max(1, one.round))
+        if self._objective.at_zero:
+            zeros = self._names(dict.fromkeys(self._objective.at_zero, 0.0), captured)
+            [sent] = asked_config(captured, one, zeros.record, [0]).values()
+            names = list(self._objective.at_zero)
+            told = {"run": dict(zeros.run), "literals": dict(zeros.literals), "names": names}
+            asked["at_zero"] = {**sent, **told}
+        task = Task(trial, 0, one.round, one.model, app=asked)
         return RecordParcel(one.arrays), task, (one.seed, one.calls)
 
     def query(self, task: Query, clients: Sequence[int] | Ints) -> Any:
@@ -348,8 +436,16 @@ class AppFederation(RemoteClients):
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
         return super().fingerprint(model) | {
             "app": {"files": self._app.digest(), "config": dict(self._app.config)},
-            "settings": {"metrics": list(self._metrics), "weight_cap": self._cap},
+            "settings": {"metrics": list(self._metrics), "weight_cap": self._cap, **self._source()},
         }
+
+    def _source(self) -> dict[str, Any]:
+        """What a run belongs to besides, where it is not what it was before there was a choice."""
+        found: dict[str, Any] = {}
+        if self._objective.from_ != CLIENTS:
+            found |= {"from": self._objective.from_, "at_zero": list(self._objective.at_zero)}
+        told = {key: value for key, value in self._captures.base.items() if self._app.config[key] != value}
+        return found | ({"rounds": told} if told else {})
 
     def describe(self) -> dict[str, Any]:
         captured = self._captured({}, {}, {})
@@ -367,3 +463,4 @@ class AppFederation(RemoteClients):
 
     def close(self) -> None:
         self._trials.clear()
+        self._captures.close()

@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedhpo.federations.apps.wrapper import metrics_of_reply, scored
+from fedhpo.federations.apps.records import content_for, metrics_of_reply, records_of
+from fedhpo.federations.apps.wrapper import scored
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote.clients import PLAIN, Hello
 from fedhpo.federations.remote.messages import HELLO, QUERY, TRAIN
-from fedhpo.federations.remote.replies import TaskFailed, failure_of
+from fedhpo.federations.remote.replies import failure_of
 
 #: Flower's code for a client app that raised an exception: it knows no such query.
 _RAISED = 2
@@ -81,7 +82,7 @@ class PlainGrid(Grid):
         how, arrays = job.task["app"], wire.arrays_of(job.message, job.task.get("arrays"))
         kind = job.message.metadata.message_type
         config = how["config" if kind == TRAIN else "evaluate"]
-        content = RecordDict({how["keys"][0]: arrays, how["keys"][1]: ConfigRecord(dict(config))})
+        content = content_for(kind, how, arrays, config)
         plain = Message(content, job.message.metadata.dst_node_id, kind, ttl=job.message.metadata.ttl)
         [flowers] = self._grid.push_messages([plain])
         self._jobs[flowers] = (ours, job)
@@ -129,13 +130,12 @@ class PlainGrid(Grid):
             metrics = metrics_of_reply(reply)
             if job.message.metadata.message_type != TRAIN:
                 return {"trial": trial, **scored(metrics, job.task["app"]), "metrics": metrics}
-            arrays = next(iter(reply.content.array_records.values()), None)
-            if arrays is None:
-                raise TaskFailed("the app's reply to train holds no ArrayRecord")
+            arrays, records = records_of(reply)
         except Exception as error:
             return {"trial": trial, **failure_of(error)}
         job.models[f"model-{place}"] = dict(arrays.items())
-        return {"trial": trial, "metrics": metrics, "read": None, "arrays": f"model-{place}"}
+        told = {"metrics": metrics, "records": records, "read": None, "arrays": f"model-{place}"}
+        return {"trial": trial, **told}
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

@@ -9,12 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, Message
+from flwr.app import Array, ConfigRecord, Message, MetricRecord
 from numpy.typing import NDArray
 
 from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.captured import Captured, replayed_config
+from fedhpo.federations.apps.records import not_finite
+from fedhpo.federations.apps.scoring import training_metrics
 from fedhpo.federations.flower.arrays import decode_like
 from fedhpo.federations.flower.messages import arrays_of
 from fedhpo.federations.remote.layout import Rejected
@@ -40,6 +42,8 @@ class AppTrial:
     strategy: StrategyState = field(default_factory=StrategyState)
     round: int = 0
     calls: int = 0
+    #: What clients returned of training in the last round, over all of them.
+    training: Mapping[str, float] = field(default_factory=dict)
 
     def state(self) -> TrialState:
         """What is needed to go on with it."""
@@ -52,6 +56,7 @@ class AppTrial:
             "calls": self.calls,
             "names": list(self.arrays),  # a file of arrays does not keep their order
             "strategy": dict(self.strategy.attributes),
+            **({"training": dict(self.training)} if self.training else {}),
         }
         return TrialState(arrays, facts)
 
@@ -71,6 +76,7 @@ class AppTrial:
             StrategyState(facts["strategy"], kept),
             facts["round"],
             facts["calls"],
+            facts.get("training", {}),
         )
 
 
@@ -102,6 +108,9 @@ class AppReply:
     read: Sequence[str] | None
     keeps_state: bool
     size: int
+    #: Its records by their own names; None where they are those of a plain app.
+    records: Mapping[str, Any] | None = None
+    bound: Sequence[str] = ()
 
 
 @dataclass(eq=False)
@@ -190,13 +199,30 @@ def read_trained(
         [str(key) for key in read] if isinstance(read, list) else None,
         bool(found.get("keeps_state")),
         int(size) if size > 0 else 1,
+        _checked_records(found.get("records")),
+        [str(name) for name in found.get("bound") or ()],
     )
 
 
+def _checked_records(given: Any) -> Mapping[str, Any] | None:
+    """A reply's records of metrics and configs, as a client says."""
+    if given is None:
+        return None
+    tables = [given.get(kind) for kind in ("metrics", "configs")] if isinstance(given, dict) else [None]
+    if not all(isinstance(one, dict) and all(isinstance(t, dict) for t in one.values()) for one in tables):
+        raise Rejected("its records must be tables by name")
+    for name in not_finite(given["metrics"]):
+        raise Rejected(f"its metric {name!r} must be a finite number, or a list of these")
+    return {**given, "arrays": str(given.get("arrays", "arrays"))}
+
+
 def closed(
-    one: AppRound, minimum: int, limits: Ints | None, seed: int | None
+    one: AppRound, minimum: int, limits: Ints | None, seed: int | None, *, keeps_training: bool = False
 ) -> tuple[AppTrial, RoundReport]:
-    """The trial after a round, and the report: the strategy's step, if enough replied."""
+    """The trial after a round, and the report: the strategy's step, if enough replied.
+
+    `keeps_training`: what clients returned of training is the trial's score.
+    """
     work, trial = one.work, one.trial
     applied = int((one.status == Status.OK).sum()) >= minimum
     if applied:
@@ -210,7 +236,14 @@ def closed(
                 config=one.captured.train_config,
                 seed=seed,
             )
-            trial = replace(trial, arrays=arrays, strategy=state, round=trial.round + 1)
+            told = [(reply.size, reply.metrics) for reply in one.replies if reply]
+            trial = replace(
+                trial,
+                arrays=arrays,
+                strategy=state,
+                round=trial.round + 1,
+                training=training_metrics(told) if keeps_training else {},
+            )
         except StrategyFailed as failure:
             applied = False
             for member in np.flatnonzero(one.status == Status.OK).tolist():
@@ -251,11 +284,25 @@ def closed(
 def _replies(one: AppRound, limits: Ints | None) -> list[Reply]:
     """The replies as a strategy takes them: metrics that all of them have, no more rows than allowed."""
     came = [(member, reply) for member, reply in enumerate(one.replies) if reply is not None]
-    common = set.intersection(*(set(reply.metrics) for _, reply in came)) if came else set()
+    common = set.intersection(*(_metric_names(reply) for _, reply in came)) if came else set()
     found = []
     for member, reply in came:
-        metrics = {name: value for name, value in reply.metrics.items() if name in common}
-        if limits is not None and "num-examples" in metrics:
-            metrics["num-examples"] = min(reply.size, int(limits[member]))
-        found.append(Reply(int(one.work.cohort[member]), reply.arrays, metrics))
+        most = None if limits is None else min(reply.size, int(limits[member]))
+        tables = {"metrics": reply.metrics} if reply.records is None else reply.records["metrics"]
+        records: dict[str, Any] = {}
+        for record, values in tables.items():
+            kept = {name: value for name, value in values.items() if (record, name) in common}
+            for rows in ("num-examples", "num_examples"):
+                if most is not None and rows in kept:
+                    kept[rows] = most
+            records[record] = MetricRecord(kept)
+        if reply.records is not None:
+            records |= {name: ConfigRecord(dict(one)) for name, one in reply.records["configs"].items()}
+        name = "arrays" if reply.records is None else reply.records["arrays"]
+        found.append(Reply(int(one.work.cohort[member]), reply.arrays, reply.metrics, records, name))
     return found
+
+
+def _metric_names(reply: AppReply) -> set[tuple[str, str]]:
+    tables = {"metrics": reply.metrics} if reply.records is None else reply.records["metrics"]
+    return {(record, name) for record, values in tables.items() for name in values}

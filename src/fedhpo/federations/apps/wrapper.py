@@ -13,22 +13,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.clientapp import ClientApp
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.reads import ReadConfig
 from fedhpo.core.streams import derive, seeded
+from fedhpo.federations.apps.literals import bound
+from fedhpo.federations.apps.quiet import to_standard_error
+from fedhpo.federations.apps.records import EXAMPLES, content_for, metrics_of_reply, records_of
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.clients import APP, Hello
 from fedhpo.federations.remote.replies import TaskFailed, failure_of, token_of
 from fedhpo.protocol.reasons import Reason, Why
 
-#: Under this name apps tell how many rows a metric is over.
-EXAMPLES = "num-examples"
 _STATE = "fedhpo.trial"
+#: In the names of arrays that BatchNorm keeps.
+_NORMALISED = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class _WrappedApp(ClientApp):
@@ -110,6 +113,7 @@ class _AppTask:
         self._app, self._message, self._context = app, message, context
         self._task, self._how, self._client = task, task["app"], client
         self._arrays = wire.arrays_of(message, task.get("arrays"))
+        self._bound: set[str] = set()  # literals that the app's code came by
         self._forget()
 
     def train(self) -> tuple[dict[str, Any], ArrayRecord]:
@@ -117,17 +121,19 @@ class _AppTask:
         # A library may abort the process over a model of no bytes, as XGBoost does.
         whole = all(array.numpy().size for array in self._arrays.values())
         before = self._scores(self._arrays) if "before" in scores and whole else {}
-        reply, config = self._call(messages.TRAIN, self._arrays, self._how["config"], self._how["run"])
-        arrays = next(iter(reply.content.array_records.values()), None)
-        if arrays is None:
-            raise TaskFailed("the app's reply to train holds no ArrayRecord")
+        reply, config = self._call(
+            messages.TRAIN, self._arrays, self._how["config"], self._how["run"], self._how.get("literals", {})
+        )
+        arrays, records = records_of(reply)
         values = [array.numpy() for array in arrays.values()]
         if not all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
             raise TaskFailed(Reason(Why.DIVERGED))
         after = self._scores(arrays) if "after" in scores else {}
         facts = {
             "metrics": metrics_of_reply(reply),
+            "records": records,
             "read": None if config.everything else sorted(config.seen),
+            "bound": sorted(self._bound),
             "keeps_state": bool(self._context.state),
             **{f"{name}_before": value for name, value in before.items() if name != "size"},
             **{f"{name}_after": value for name, value in after.items() if name != "size"},
@@ -145,29 +151,61 @@ class _AppTask:
 
     def _evaluated(self, arrays: ArrayRecord) -> dict[str, Any]:
         """The app's metrics, under its default config but for the keys of the model's shape."""
-        reply, _ = self._call(messages.EVALUATE, arrays, self._how["evaluate"], self._task["model"])
+        if "at_zero" in self._how:
+            return self._trained_at_zero(arrays)
+        reply, _ = self._call(messages.EVALUATE, arrays, self._how["evaluate"], {}, {})
+        return metrics_of_reply(reply)
+
+    def _trained_at_zero(self, arrays: ArrayRecord) -> dict[str, Any]:
+        """What training says of the model that came, all learning rates being 0; nothing of it is kept."""
+        zero = self._how["at_zero"]
+        reply, _ = self._call(messages.TRAIN, arrays, zero["config"], zero["run"], zero["literals"])
+        after, _ = records_of(reply)
+        moved = [
+            name
+            for name, array in arrays.items()
+            if name not in after or not np.array_equal(array.numpy(), after[name].numpy())
+        ]
+        if moved:
+            normalised = any(word in name for name in moved for word in _NORMALISED)
+            why = " (BatchNorm moves its averages whatever the rate)" if normalised else ""
+            raise TaskFailed(
+                f"training with {', '.join(zero['names'])} at 0 changes the model all the same: "
+                f"{', '.join(moved[:3])}{why}; leave objective.at_zero out, or name all learning rates there"
+            )
         return metrics_of_reply(reply)
 
     def _call(
-        self, kind: str, arrays: ArrayRecord, config: Mapping[str, Any], run: Mapping[str, Any]
+        self,
+        kind: str,
+        arrays: ArrayRecord,
+        config: Mapping[str, Any],
+        run: Mapping[str, Any],
+        literals: Mapping[str, Any],
     ) -> tuple[Message, ReadConfig]:
         """The app's own function, under the trial's seed, with a context and a state of the trial's."""
         outer = self._context
-        run_config = ReadConfig({**outer.run_config, **self._task["model"], **run})
+        shape = self._how.get("shape", {})  # literals that shape the model hold in every call
+        run_config = ReadConfig({**outer.run_config, **self._how.get("base", {}), **self._shape_keys, **run})
         state = self._own_state()
         context = Context(outer.run_id, outer.node_id, outer.node_config, state, run_config)
         metadata = copy.copy(self._message.metadata)
         metadata.message_type = kind
-        keys = self._how["keys"]
-        content = RecordDict({keys[0]: arrays, keys[1]: ConfigRecord(dict(config))})
+        content = content_for(kind, self._how, arrays, config)
         # Not `Message(content, dst_node_id=...)`, which a Ray actor may not write.
         seed = derive(*map(int, self._task["seed"]), self._client) if self._task["seed"] else derive(0, kind)
-        with seeded(seed):
+        with seeded(seed), bound({**shape, **literals}, self._bound), to_standard_error():
             reply = self._app(make_message(metadata, content), context)
         if reply.has_error():
             raise TaskFailed(f"the app replied with an error: {reply.error.reason}")
-        self._keep_state(context.state)
+        if kind == messages.EVALUATE or "at_zero" not in self._how:
+            self._keep_state(context.state)
         return reply, run_config
+
+    @property
+    def _shape_keys(self) -> dict[str, Any]:
+        """The run config keys of the model's shape."""
+        return {key: value for key, value in self._task["model"].items() if ":" not in key}
 
     # The app's state at this client, apart for each trial
 
@@ -202,22 +240,12 @@ def scored(metrics: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]
     """
     name, maximise = how["metric"], how["maximise"]
     if name not in metrics:
-        raise TaskFailed(f"the app's evaluate returns {', '.join(sorted(metrics))}: no {name!r}")
+        what = "training" if "at_zero" in how else "evaluate"
+        raise TaskFailed(f"the app's {what} returns {', '.join(sorted(metrics)) or 'nothing'}: no {name!r}")
     value = float(metrics[name])
     share = maximise and 0 <= value <= 1
     return {
         "size": int(metrics.get(EXAMPLES, 1)),
         "loss": 1 - value if maximise else value,
         "accuracy": value if share else math.nan,
-    }
-
-
-def metrics_of_reply(reply: Message) -> dict[str, Any]:
-    """The numbers of all metric records of a reply."""
-    return {
-        name: value
-        for record in reply.content.metric_records.values()
-        if isinstance(record, MetricRecord)
-        for name, value in record.items()
-        if isinstance(value, int | float)
     }

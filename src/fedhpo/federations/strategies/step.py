@@ -22,8 +22,19 @@ NamedArrays = Mapping[str, NDArray[Any]]
 #: Under this name clients tell how many rows they trained on.
 EXAMPLES = "num-examples"
 #: By these a strategy says how many nodes it asks.
-_FRACTIONS = ("fraction_train", "fraction_evaluate")
-_LEAST = ("min_train_nodes", "min_evaluate_nodes", "min_available_nodes")
+_FRACTIONS = ("fraction_train", "fraction_fit", "fraction_evaluate")
+_LEAST = (
+    "min_train_nodes",
+    "min_evaluate_nodes",
+    "min_available_nodes",
+    "min_fit_clients",
+    "min_evaluate_clients",
+    "min_available_clients",
+)
+#: Arguments of strategies that have no effect here: the search draws the clients of a round.
+SET_ASIDE = (*_FRACTIONS, *_LEAST)
+#: What a strategy, or an app's server, is told that sends messages by itself.
+REFUSED = ("a strategy's cohort knows nothing of runs", "a strategy may not send messages by itself")
 
 
 class StrategyFailed(Exception):
@@ -37,6 +48,10 @@ class Reply:
     client: int
     arrays: NamedArrays
     metrics: Mapping[str, Any]
+    #: Its records of metrics and configs by their own names; without them one record of all metrics.
+    records: Mapping[str, Any] | None = None
+    #: The name of its record of arrays.
+    name: str = "arrays"
 
 
 class CohortGrid(Grid):
@@ -55,25 +70,25 @@ class CohortGrid(Grid):
     @property
     def run(self) -> Any:
         """There is no run."""
-        raise NotImplementedError("a strategy's cohort knows nothing of runs")
+        raise NotImplementedError(REFUSED[0])
 
     def create_message(self, *arguments: Any, **options: Any) -> Message:
         """Deprecated by Flower."""
-        raise NotImplementedError("a strategy may not send messages by itself")
+        raise NotImplementedError(REFUSED[1])
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Not from within a strategy: who is asked is the search's affair."""
-        raise NotImplementedError("a strategy may not send messages by itself")
+        raise NotImplementedError(REFUSED[1])
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Not from within a strategy."""
-        raise NotImplementedError("a strategy may not send messages by itself")
+        raise NotImplementedError(REFUSED[1])
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Not from within a strategy."""
-        raise NotImplementedError("a strategy may not send messages by itself")
+        raise NotImplementedError(REFUSED[1])
 
 
 def configured(
@@ -111,12 +126,7 @@ def aggregated(
         try:
             sent = configured(strategy, round, arrays, config or {}, asked)
             messages = [
-                Message(
-                    RecordDict(
-                        {"arrays": record_of(reply.arrays), "metrics": MetricRecord(dict(reply.metrics))}
-                    ),
-                    reply_to=sent[reply.client],
-                )
+                Message(_content(reply), reply_to=sent[reply.client])
                 for reply in replies
                 if reply.client in sent
             ]
@@ -126,6 +136,13 @@ def aggregated(
     if made is None:
         raise StrategyFailed(f"{type(strategy).__name__} made no model of {len(messages)} replies")
     return _checked(made, arrays, type(strategy).__name__), state_of(strategy, fresh)
+
+
+def _content(reply: Reply) -> RecordDict:
+    records = reply.records
+    if records is None:
+        records = {"metrics": MetricRecord(dict(reply.metrics))}
+    return RecordDict({reply.name: record_of(reply.arrays), **records})
 
 
 def ask_everybody(strategy: Strategy) -> None:

@@ -9,6 +9,7 @@ from fedhpo.pages.figure import OTHER, OWN, SEVERAL, WINNER, axis, drawn, figure
 from fedhpo.pages.html import Section, how_to_read, text
 from fedhpo.pages.phrasing import config_in_words
 from fedhpo.pages.plots import history
+from fedhpo.protocol.objective import scored_as
 from fedhpo.report.incumbents import Incumbent, in_words
 from fedhpo.report.view import RunView
 
@@ -72,7 +73,8 @@ def curves(view: RunView) -> Section | None:
 
 def score_axis(view: RunView) -> dict[str, Any]:
     """The axis of the score; losses of failing trials are far away, hence its log scale."""
-    return axis(f"validation {view.metric}", type="log" if view.metric == "loss" else "linear")
+    kind = scored_as(view.result["objective"])
+    return axis(f"{kind} {view.metric}", type="log" if view.metric == "loss" else "linear")
 
 
 def by_round(view: RunView) -> dict[str, Any]:

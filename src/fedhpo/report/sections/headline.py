@@ -8,6 +8,7 @@ from typing import Any
 from fedhpo.pages.html import Section, facts, text
 from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.pages.phrasing import best_of_noisy, metric_in_words, rounds_of, test_score
+from fedhpo.protocol.objective import scored_as
 from fedhpo.report.view import RunView
 from fedhpo.tuning.verdict import verdict_of
 
@@ -18,7 +19,13 @@ def headline(view: RunView) -> Section:
     if best is None:
         return Section("Result", f"<p class=answer>{text(answer(view))}</p>")
     metric = metric_in_words(result["objective"])
-    cards = [_card(f"Validation {metric}", score(best["validation"]["value"]), _validated(view))]
+    cards = [
+        _card(
+            f"{scored_as(result['objective']).capitalize()} {metric}",
+            score(best["validation"]["value"]),
+            _validated(view),
+        )
+    ]
     if best["test"] is not None:
         name, value = test_score(view.metric, best["test"])
         note = f"at {best['test']['clients']} clients; never selected on"
@@ -92,6 +99,8 @@ def _validated(view: RunView) -> str:
     validation = view.result["best"]["validation"]
     error, clients = validation["standard_error"], validation["clients"]
     spread = f"± {score(error)} " if error else ""
+    if "from" in view.result["objective"]:
+        return f"round {validation['round']}; {view.result['objective']['metric_is']}"
     where = f"{spread}at {clients} clients, " if clients else ""
     flattered = "; the best of noisy scores" if best_of_noisy(view.result, view.result["best"]) else ""
     return f"{where}round {validation['round']}{flattered}"
