@@ -35,9 +35,9 @@ from fedhpo.federations.apps.quiet import to_standard_error
 from fedhpo.federations.flower.identity import assume_identity
 from fedhpo.federations.strategies.named import arguments_of
 from fedhpo.federations.strategies.step import (
-    REFUSED,
     SET_ASIDE,
     CohortGrid,
+    SendsItself,
     ask_everybody,
     quiet,
     record_of,
@@ -140,10 +140,8 @@ def capture(
             found = _captured(started, config)
         except InputError:
             raise
-        except NotImplementedError as error:
-            if str(error) in REFUSED:
-                raise InputError(f"the app's server talks to clients by itself: {OWN_LOOP}") from error
-            raise InputError(f"the app's server failed before training began: {in_words(error)}") from error
+        except SendsItself as error:
+            raise InputError(f"the app's server talks to clients by itself: {OWN_LOOP}") from error
         except Exception as error:
             raise InputError(f"the app's server failed before training began: {in_words(error)}") from error
     for name in arguments:

@@ -27,6 +27,7 @@ from fedhpo.federations.apps.scoring import (
     one_score,
     server_metrics,
 )
+from fedhpo.federations.apps.sites import clients_evaluate
 from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import PLAIN
@@ -155,7 +156,7 @@ class AppFederation(RemoteClients):
             self._trials.stop(-1)
         if scores.status[0] != Status.OK:
             why = str(scores.reasons[0])
-            if "No evaluate function registered" in why or "has no evaluate" in why:
+            if not clients_evaluate(self._app):
                 raise InputError(
                     f"objective.from = 'clients': the app's clients have no evaluate; {choices(captured)}"
                 )

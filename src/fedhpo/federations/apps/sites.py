@@ -67,6 +67,26 @@ def plain_value(node: ast.AST) -> Any:
     return found if isinstance(found, int | float | str | bool) else NotPlain
 
 
+def clients_evaluate(app: AppFile) -> bool:
+    """Whether the app's client, or a class beside it, has an `evaluate`; without importing anything."""
+    own = app.source(app.components["clientapp"].partition(":")[0])
+    for file in [] if own is None else own.parent.glob("*.py"):
+        try:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+        except (SyntaxError, UnicodeDecodeError, OSError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                if any(isinstance(one, ast.FunctionDef) and one.name == "evaluate" for one in node.body):
+                    return True
+            elif isinstance(node, ast.FunctionDef) and file == own:
+                for mark in node.decorator_list:
+                    called = mark.func if isinstance(mark, ast.Call) else mark
+                    if isinstance(called, ast.Attribute) and called.attr == "evaluate":
+                        return True
+    return False
+
+
 def call_sites(app: AppFile, literal: Literal) -> list[tuple[str, int, str]]:
     """Where the app calls what a literal names: file, line and callee."""
     found = []

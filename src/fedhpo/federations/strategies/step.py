@@ -33,8 +33,10 @@ _LEAST = (
 )
 #: Arguments of strategies that have no effect here: the search draws the clients of a round.
 SET_ASIDE = (*_FRACTIONS, *_LEAST)
-#: What a strategy, or an app's server, is told that sends messages by itself.
-REFUSED = ("a strategy's cohort knows nothing of runs", "a strategy may not send messages by itself")
+
+
+class SendsItself(NotImplementedError):
+    """A strategy, or an app's server, wants to send messages by itself."""
 
 
 class StrategyFailed(Exception):
@@ -70,25 +72,25 @@ class CohortGrid(Grid):
     @property
     def run(self) -> Any:
         """There is no run."""
-        raise NotImplementedError(REFUSED[0])
+        raise SendsItself("a strategy's cohort knows nothing of runs")
 
     def create_message(self, *arguments: Any, **options: Any) -> Message:
         """Deprecated by Flower."""
-        raise NotImplementedError(REFUSED[1])
+        raise SendsItself("a strategy may not send messages by itself")
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Not from within a strategy: who is asked is the search's affair."""
-        raise NotImplementedError(REFUSED[1])
+        raise SendsItself("a strategy may not send messages by itself")
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Not from within a strategy."""
-        raise NotImplementedError(REFUSED[1])
+        raise SendsItself("a strategy may not send messages by itself")
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Not from within a strategy."""
-        raise NotImplementedError(REFUSED[1])
+        raise SendsItself("a strategy may not send messages by itself")
 
 
 def configured(
