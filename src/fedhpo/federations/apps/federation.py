@@ -156,7 +156,7 @@ class AppFederation(RemoteClients):
             self._trials.stop(-1)
         if scores.status[0] != Status.OK:
             why = str(scores.reasons[0])
-            if not clients_evaluate(self._app):
+            if self._objective.from_ == CLIENTS and not clients_evaluate(self._app):
                 raise InputError(
                     f"objective.from = 'clients': the app's clients have no evaluate; {choices(captured)}"
                 )
