@@ -16,13 +16,14 @@ PAGES = [path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] i
 def imported_for_type_checkers():
     """The names that `fedhpo/__init__.py` imports where type checkers look, and from which modules."""
     tree = ast.parse(Path(fedhpo.__file__).read_text(encoding="utf-8"))
-    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     return {alias.name: node.module for node in block.body for alias in node.names}
 
 
 def test_all_homes_and_types_name_the_same():
     assert set(fedhpo.__all__) == set(fedhpo._HOME)
-    assert imported_for_type_checkers() == fedhpo._HOME
+    packages = dict.fromkeys(fedhpo._PACKAGES, "fedhpo")
+    assert imported_for_type_checkers() == fedhpo._HOME | packages
     assert len(set(fedhpo.__all__)) == len(fedhpo.__all__)
     assert set(fedhpo.__all__) <= set(dir(fedhpo))
 

@@ -204,8 +204,6 @@ def tune(rng: Random, folder: Path, _: Any) -> None:
         "enqueue",
         "baseline",
         "space",
-        "study",
-        "study_text",
     )
     odds: dict[str, Callable[[], Any]] = {
         "callbacks": lambda: rng.choice(

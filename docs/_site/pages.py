@@ -95,7 +95,14 @@ SECTIONS: dict[str, list[str]] = {
         "reproductions/flora.md",
         "reproductions/fedtune.md",
     ],
-    "Reference": ["study-file.md", "commands.md", "reference/README.md", "bad-inputs.md", "stability.md"],
+    "Reference": [
+        "study-file.md",
+        "commands.md",
+        "reference/README.md",
+        "errors.md",
+        "bad-inputs.md",
+        "stability.md",
+    ],
     "Project": ["changelog.md", "releasing.md", "contributing.md", "architecture.md", "decisions/README.md"],
 }
 

@@ -64,6 +64,10 @@ _HOME = {
     "ReferenceTable": "fedhpo.methods.fedtune",
     "fill_table": "fedhpo.methods.fedtune",
     "StopTuning": "fedhpo.search.events",
+    "Event": "fedhpo.search.events",
+    "Trial": "fedhpo.protocol.trial",
+    "Gain": "fedhpo.protocol.outcome",
+    "TestScores": "fedhpo.protocol.outcome",
     "tune": "fedhpo.report.tuned",
     "Study": "fedhpo.study",
     "TabularFederation": "fedhpo.research.tables.federation",
@@ -76,6 +80,22 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from fedhpo import data as data
+    from fedhpo import errors as errors
+    from fedhpo import federations as federations
+    from fedhpo import flower as flower
+    from fedhpo import learners as learners
+    from fedhpo import methods as methods
+    from fedhpo import models as models
+    from fedhpo import policies as policies
+    from fedhpo import privacy as privacy
+    from fedhpo import protocol as protocol
+    from fedhpo import research as research
+    from fedhpo import samplers as samplers
+    from fedhpo import schedules as schedules
+    from fedhpo import search as search
+    from fedhpo import testing as testing
+    from fedhpo import trackers as trackers
     from fedhpo.core.errors import FedhpoError, InputError
     from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, from_loader, load
     from fedhpo.engine.context import TrainContext
@@ -110,6 +130,8 @@ if TYPE_CHECKING:
     from fedhpo.protocol.fine_tune import FineTune
     from fedhpo.protocol.metrics import Metric
     from fedhpo.protocol.objective import Objective
+    from fedhpo.protocol.outcome import Gain, TestScores
+    from fedhpo.protocol.trial import Trial
     from fedhpo.queries.local_search import LocalSearch
     from fedhpo.report import write_report
     from fedhpo.report.tuned import tune
@@ -117,7 +139,7 @@ if TYPE_CHECKING:
     from fedhpo.research.tables.federation import TabularFederation
     from fedhpo.samplers import Asker
     from fedhpo.search.evaluator import Evaluator
-    from fedhpo.search.events import StopTuning
+    from fedhpo.search.events import Event, StopTuning
     from fedhpo.space import Choice, Float, Int, Ordinal, Space
     from fedhpo.space.config import Config
     from fedhpo.study import Study
@@ -136,6 +158,7 @@ __all__ = [
     "Choice",
     "Config",
     "Evaluator",
+    "Event",
     "FLoRA",
     "FedEx",
     "FedHyper",
@@ -146,6 +169,7 @@ __all__ = [
     "FineTune",
     "Fleet",
     "Float",
+    "Gain",
     "GridSearch",
     "Hyperband",
     "InputError",
@@ -169,7 +193,9 @@ __all__ = [
     "StopTuning",
     "Study",
     "TabularFederation",
+    "TestScores",
     "TrainContext",
+    "Trial",
     "Tuner",
     "Work",
     "fill_table",
@@ -190,6 +216,7 @@ __all__ = [
 #: Packages that are reached as attributes: `fh.data.Dirichlet`.
 _PACKAGES = {
     "data",
+    "errors",
     "federations",
     "flower",
     "learners",
@@ -207,12 +234,14 @@ _PACKAGES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"fedhpo.{name}")
-    raise AttributeError(f"module 'fedhpo' has no attribute {name!r}")
+if not TYPE_CHECKING:  # else type checkers would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            return getattr(importlib.import_module(_HOME[name]), name)
+        if name in _PACKAGES:
+            return importlib.import_module(f"fedhpo.{name}")
+        raise AttributeError(f"module 'fedhpo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

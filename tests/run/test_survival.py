@@ -199,9 +199,7 @@ def test_files_that_cannot_grow_are_a_clear_error_and_the_record_stays(tmp_path)
         [sys.executable, "-c", limited_disk(tmp_path / "run")], capture_output=True, text=True
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert re.match(r"fedhpo.core.run_errors.RunError: cannot write the (record|checkpoint) .*run", last), (
-        done.stderr
-    )
+    assert re.match(r"fedhpo.errors.RunError: cannot write the (record|checkpoint) .*run", last), done.stderr
     assert_goes_on(tmp_path / "run")
 
 
@@ -228,9 +226,7 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_with_more_room(small_d
     program = limited_disk(small_disk / "run").replace("resource.setrlimit", "print")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert re.match(r"fedhpo.core.run_errors.RunError: cannot write .*run.*(full|No space)", last), (
-        done.stderr
-    )
+    assert re.match(r"fedhpo.errors.RunError: cannot write .*run.*(full|No space)", last), done.stderr
     assert_goes_on(small_disk / "run")
     subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
     before = open_read(small_disk / "run").record.last

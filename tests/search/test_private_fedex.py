@@ -13,7 +13,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.methods.fedex.learned import LearnedPolicy
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedex.state import FedExState
 from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.privacy import Privacy
@@ -77,7 +77,7 @@ def report(losses, before, cohort=None, status=None, reasons=None):
 def state(**settings):
     """Two arms, of which members 0 and 1 drew the first and member 2 the second."""
     start = LearnedPolicy.uniform([{"lr": 0.1}, {"lr": 0.2}])
-    made = FedExState(FedEx(**({"arms": 2, "steps": "constant", "clip": 4.0} | settings)), start)
+    made = FedExState(FedExPolicy(**({"arms": 2, "steps": "constant", "clip": 4.0} | settings)), start)
     made.assign([0, 1, 2], np.random.default_rng(0))
     made._drawn = np.array([0, 0, 1]), np.array([0.5, 0.5])
     return made
@@ -165,7 +165,7 @@ def released(federation, privacy, seed, method=None, releases=1, rounds=1):
     settings = {"rounds": 8, "total": 8, "cohort": len(federation.train_clients), "seed": seed}
     objective, evaluator = Objective(weighting="uniform"), Evaluator(privacy=privacy)
     search = Search(SPACE, objective=objective, evaluator=evaluator, **settings)
-    policy = method or FedEx(arms=2, baseline="zero", clip=4.0)
+    policy = method or FedExPolicy(arms=2, baseline="zero", clip=4.0)
     found = []
     session = Noting(federation, Budget(epsilon=privacy.epsilon), private=True)
     session.found = found

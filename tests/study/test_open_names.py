@@ -8,7 +8,7 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.core.errors import InputError
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.research.compare.methods import with_method
 from fedhpo.samplers import TPE, OptunaSampler
 from fedhpo.schedules import Halving
@@ -94,7 +94,7 @@ def test_a_tuner_is_put_together(name):
     assert isinstance(method, fh.Tuner)
     assert method.schedule == Halving(4, 2)
     assert method.sampler == TPE(gamma=0.3)
-    assert method.policy == FedEx(arms=3)
+    assert method.policy == FedExPolicy(arms=3)
 
 
 def test_with_an_exchange_it_is_fedpop():

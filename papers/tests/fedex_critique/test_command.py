@@ -9,7 +9,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.methods.fedex.ground_truth import GroundTruth
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.research.statistics import Paired, holm
 from fedhpo_papers.fedex_critique.claims import (
     Claim,
@@ -207,11 +207,11 @@ def test_cells_of_the_scale_with_cnns():
 def test_every_setting_is_one_of_fedex():
     for settings in (PLAIN, PRETRAIN, REMEDIES, CANDIDATES):
         for setting in settings.values():
-            FedEx(**setting)
+            FedExPolicy(**setting)
 
 
 def test_auto_is_what_its_development_found():
-    assert FedEx.auto() == FedEx(**CANDIDATES["then, eliminate 0"])
+    assert FedExPolicy.auto() == FedExPolicy(**CANDIDATES["then, eliminate 0"])
 
 
 def test_arms_are_the_same_for_all_seeds_and_others_for_development():

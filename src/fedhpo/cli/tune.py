@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedhpo.cli import OK
 from fedhpo.cli.output import print_json
 from fedhpo.cli.signals import exit_code
 
 if TYPE_CHECKING:
+    from fedhpo.protocol.outcome import Outcome
     from fedhpo.study import Study
 
 
@@ -96,7 +96,7 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     return code
 
 
-def stopped(path: Path) -> Mapping[str, Any] | None:
+def stopped(path: Path) -> Outcome | None:
     """What a run that a signal stopped came to; None where it was cut off."""
     from fedhpo.core.errors import InputError
     from fedhpo.core.run_errors import RunError

@@ -66,7 +66,7 @@ def write_with_digest(path: Path, facts: Mapping[str, Any]) -> None:
     >>> read_with_digest(path, "delete it")
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.DamageError: ...facts.json is damaged: it is not as it was written; delete it
+    fedhpo.errors.DamageError: ...facts.json is damaged: it is not as it was written; delete it
     >>> folder.cleanup()
     """
     written = {**facts, "digest": digest(canonical(facts)).hex()}

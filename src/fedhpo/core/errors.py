@@ -42,8 +42,16 @@ class InputError(FedhpoError, ValueError):
 class MissingExtraError(FedhpoError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
 
+    __module__ = "fedhpo.errors"
+
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is needed here: pip install 'fedhpo[{extra}]'")
+
+
+class WorkersUnavailable(FedhpoError):
+    """Worker processes cannot do this work; the message says why."""
+
+    __module__ = "fedhpo.errors"
 
 
 def unknown_name(

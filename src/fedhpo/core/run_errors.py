@@ -15,17 +15,25 @@ from fedhpo.core.errors import FedhpoError
 class RunError(FedhpoError):
     """A run cannot be opened, read or written; the message gives the path and the reason."""
 
+    __module__ = "fedhpo.errors"
+
 
 class NotBegunError(RunError):
     """Nothing was recorded yet: the run was stopped or killed before it began."""
+
+    __module__ = "fedhpo.errors"
 
 
 class OtherVersionError(RunError):
     """The run belongs to another version of fedhpo; the message names it."""
 
+    __module__ = "fedhpo.errors"
+
 
 class DamageError(RunError):
     """A file is not as it was written; the message names the file, and what to do."""
+
+    __module__ = "fedhpo.errors"
 
     def __init__(self, path: Path, found: object, remedy: str = "") -> None:
         remedy = remedy or "restore the run's directory from a copy, or begin again under another name"
@@ -35,9 +43,13 @@ class DamageError(RunError):
 class ReplayError(RunError):
     """A call differs from the one recorded under the same event number."""
 
+    __module__ = "fedhpo.errors"
+
 
 class BudgetError(FedhpoError):
     """A charge would exceed the budget."""
+
+    __module__ = "fedhpo.errors"
 
 
 @contextmanager
@@ -48,12 +60,12 @@ def trouble_at(path: Path, doing: str) -> Iterator[None]:
     ...     raise OSError(28, "No space left on device")
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.RunError: cannot write runs/a: No space left on device
+    fedhpo.errors.RunError: cannot write runs/a: No space left on device
     >>> with trouble_at(Path("runs/a"), "cannot read"):
     ...     raise sqlite3.DatabaseError("database disk image is malformed")
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.DamageError: runs/a is damaged: database disk image is malformed; restore ...
+    fedhpo.errors.DamageError: runs/a is damaged: database disk image is malformed; restore ...
     """
     try:
         yield

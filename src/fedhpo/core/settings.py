@@ -12,6 +12,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.moved import kept_name
 
 _WORDS: dict[Any, str] = {
     bool: "True or False",
@@ -154,7 +155,7 @@ def settings_of(part: Any) -> dict[str, Any]:
     >>> settings_of(Mine(0.5))
     {'name': 'Mine', 'share': 0.5, 'rule': 'max'}
     """
-    name = {"name": type(part).__name__}
+    name = {"name": kept_name(type(part))[1].rpartition(".")[2]}
     if hasattr(part, "to_dict"):
         return {**name, **part.to_dict()}
     if is_dataclass(part):

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedhpo.core.errors import InputError
 from fedhpo.data import FederatedData
-
-
-class PreflightError(InputError):
-    """Training or scoring would fail; the message says why, quotes the exception and says what to write."""
-
-    def __init__(self, what: str, instead: str = "") -> None:
-        super().__init__(f"{what}\n  write instead: {instead}" if instead else what)
+from fedhpo.protocol.errors import PreflightError as PreflightError
 
 
 def check_task(data: FederatedData, metric: str) -> None:

@@ -20,7 +20,7 @@ class TrialTable(Generic[T, R]):
     >>> table.stop(0)
     Traceback (most recent call last):
     ...
-    fedhpo.protocol.federation.TrialError: trial 0 is in the middle of a round
+    fedhpo.errors.TrialError: trial 0 is in the middle of a round
     """
 
     def __init__(self) -> None:

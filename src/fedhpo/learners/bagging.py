@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.protocol.errors import NotTrees as NotTrees
 
 if TYPE_CHECKING:
     from fedhpo.learners.boosted import BoostedTrees
@@ -45,10 +46,6 @@ _PLACE = "the trees"
 _SPLITS = ("left_children", "right_children", "split_indices", "default_left")
 
 Tree = dict[str, Any]
-
-
-class NotTrees(ValueError):
-    """What a client sent cannot be used; the message says why."""
 
 
 @dataclass

@@ -22,22 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.core.errors import FedhpoError, MissingExtraError
+from fedhpo.core.errors import MissingExtraError
 from fedhpo.core.user_code import in_words
+from fedhpo.protocol.errors import CollectiveError as CollectiveError
 from fedhpo.workers.spawn import spawn
 
 Array = NDArray[Any]
 LOOPBACK = "127.0.0.1"
 #: Seconds after a party's complaint in which the death of another may still be seen.
 _GRACE = 1.0
-
-
-class CollectiveError(FedhpoError):
-    """The federated training could not be ended; `party` is the one to blame, if it is known."""
-
-    def __init__(self, message: str, party: int | None = None) -> None:
-        super().__init__(message)
-        self.party = party
 
 
 class Tracker:

@@ -13,7 +13,7 @@ from fedhpo.core.registry import Registry
 from fedhpo.core.settings import shown
 from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedex.method import FedEx
-from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedhyper import FedHyper, HyperGradient
 from fedhpo.methods.fedpop.authors_code import FedPopAuthorsCode
 from fedhpo.methods.fedpop.auto import FedPopAuto
@@ -109,5 +109,20 @@ def method_of(method: str | Method | Tuner | None) -> Method | Tuner:
     if not isinstance(method, Method | Tuner):
         raise InputError(
             f"method must be a name or a method that inherits from fedhpo.Method, not {shown(method)}"
+            f"{_method_around(method)}"
         )
     return method
+
+
+def _method_around(part: object) -> str:
+    """What to write where a part of a tuner was given in the place of a method."""
+    of, preset = type(part) if not isinstance(part, type) else part, ""
+    if isinstance(part, type) and issubclass(part, Method):
+        return f": that is a class; write fedhpo.{part.__name__}()"
+    for kind, ours in (("sampler", SAMPLERS), ("schedule", SCHEDULES), ("policy", POLICIES)):
+        name = next((name for name, one in ours.items() if one is of), None)
+        if name is not None:
+            preset = f"fedhpo.{METHODS[name].__name__}(), or " if name in METHODS else ""
+            given = {"sampler": "fedhpo.schedules.FixedLength(), sampler=", "policy": "..., policy="}
+            return f": that is a {kind}; write {preset}fedhpo.Tuner({given.get(kind, 'schedule=')}...)"
+    return ""

@@ -14,6 +14,7 @@ from fedhpo.core.settings import settings_of, shown
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.fedtune.table_policy import with_table
 from fedhpo.policies import Fixed
+from fedhpo.protocol.method import is_method, part_of_method
 from fedhpo.protocol.policy import ClientPolicy, Preparing
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.protocol.schedule import Schedule
@@ -48,8 +49,9 @@ class Tuner:
             ("policy", "a client policy, such as fedhpo.policies.Fixed()", ("begin", "needs", "scores")),
         ):
             value = getattr(self, name)
-            if isinstance(value, type) or not all(hasattr(value, part) for part in needed):
-                raise InputError(f"{name} must be {kind}, not {shown(value)}")
+            lacks = isinstance(value, type) or not all(hasattr(value, part) for part in needed)
+            if lacks or is_method(value):
+                raise InputError(f"{name} must be {kind}, not {shown(value)}{part_of_method(value, name)}")
         if self.exchange is not None and not isinstance(self.exchange, Exchange):
             raise InputError(
                 f"exchange must be a fedhpo.methods.Exchange or None, not {shown(self.exchange)}"

@@ -22,7 +22,7 @@ class ClientCaps:
     >>> caps.take({8: 1})
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.BudgetError: privacy: client 8 took part 2 times, and may at most 2
+    fedhpo.errors.BudgetError: privacy: client 8 took part 2 times, and may at most 2
     """
 
     def __init__(self, most: int, caps: Mapping[int, int] | None = None) -> None:

@@ -29,7 +29,7 @@ class SpendingLedger:
     >>> SpendingLedger(path, total=2.0).charge(1.0, "a local search")
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.BudgetError: privacy: epsilon 1 for a local search is refused: 1.5 of 2 is spent
+    fedhpo.errors.BudgetError: privacy: epsilon 1 for a local search is refused: 1.5 of 2 is spent
     """
 
     def __init__(self, path: str | Path, total: float) -> None:

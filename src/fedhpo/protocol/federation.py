@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.core.errors import InputError
 from fedhpo.core.notebook import facts_as_html
 from fedhpo.core.settings import is_number
 from fedhpo.protocol.about import About
+from fedhpo.protocol.errors import TrialError as TrialError
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.reasons import Reason, as_reason
 from fedhpo.space import Space
@@ -329,10 +330,6 @@ class TrialState:
 
     arrays: Mapping[str, NDArray[Any]]
     facts: Mapping[str, Any]
-
-
-class TrialError(FedhpoError):
-    """A call names a trial that was not started, or that was stopped."""
 
 
 class Federation(ABC):

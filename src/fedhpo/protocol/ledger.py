@@ -48,7 +48,7 @@ class Ledger:
     >>> ledger.require(Cost(rounds=2))
     Traceback (most recent call last):
     ...
-    fedhpo.core.run_errors.BudgetError: rounds: 2 more would exceed the budget of 2 (1 spent)
+    fedhpo.errors.BudgetError: rounds: 2 more would exceed the budget of 2 (1 spent)
     """
 
     def __init__(self, budget: Budget | None = None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.core.claims import refuse_unhonoured
@@ -81,3 +82,36 @@ class Method(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Its name and settings, JSON-able."""
         return {"name": self.name, **asdict(self)}
+
+
+def is_method(value: object) -> bool:
+    """Whether this is a method, or the class of one."""
+    return issubclass(value if isinstance(value, type) else type(value), Method)
+
+
+def part_of_method(value: object, part: str) -> str:
+    """What to write where a method was given in the place of one of its parts; empty where none was.
+
+    >>> import fedhpo as fh
+    >>> part_of_method(fh.TPE(startup=5), "sampler")
+    ': fedhpo.TPE is a method, not a sampler; write fedhpo.samplers.TPE(startup=5)'
+    """
+    if not is_method(value):
+        return ""
+    kind = value if isinstance(value, type) else type(value)
+    said = f": fedhpo.{kind.__name__} is a method, not a {part}"
+    try:
+        made: Any = value() if isinstance(value, type) else value
+        return f"{said}; write {_written(getattr(made.tuner(), part))}"
+    except (AttributeError, TypeError, ValueError):  # it is not made of parts, or not without settings
+        return said
+
+
+def _written(part: Any) -> str:
+    """A part as a user writes it: where it is found, and the settings that are not the defaults."""
+    kind = type(part)
+    package = ".".join(kind.__module__.split(".")[:2])
+    home = package if hasattr(importlib.import_module(package), kind.__name__) else kind.__module__
+    own = {f.name: getattr(part, f.name) for f in fields(part) if f.init and f.repr}
+    set_to = (f"{f.name}={own[f.name]!r}" for f in fields(part) if f.name in own and own[f.name] != f.default)
+    return f"{home}.{kind.__name__}({', '.join(set_to)})"

@@ -30,6 +30,7 @@ from fedhpo.core.run_errors import (
 )
 from fedhpo.core.version import VERSION, way_back
 from fedhpo.protocol.ledger import Budget, Ledger
+from fedhpo.protocol.outcome import Outcome
 from fedhpo.run.checkpoints import Checkpoints
 from fedhpo.run.extension import Refusal, extend, totals, without_total
 from fedhpo.run.history import history
@@ -140,7 +141,8 @@ class Run:
         """A finished run that is called again tells the time that it took, not that of bringing it back."""
         self.record.only_served()
         with contextlib.suppress(DamageError):  # the result is written again
-            self._wall_seconds = ((self.result() or {}).get("times") or {}).get("wall_seconds")
+            told = self.result()
+            self._wall_seconds = (told.times or {}).get("wall_seconds") if told is not None else None
 
     def _note_total(self, text: str | None) -> None:
         """The study's file with the total that was raised; the record alone counts."""
@@ -326,7 +328,7 @@ class Run:
         """One row per trial and round, or evaluation: see `fedhpo.run.history.history`."""
         return history(self.record)
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Outcome | None:
         """What `finish` was given; None before."""
         path = self.path / RESULT
         if self.record.get("status") != "finished":
@@ -338,16 +340,14 @@ class Run:
                 f"`fedhpo resume {self.path}`, or the call of fedhpo.tune, writes it again from the record"
             )
             raise DamageError(path, "it is not as it was written" if content else "it is missing", remedy)
-        found: dict[str, Any] = json.loads(content)
-        return found
+        return Outcome(json.loads(content))
 
-    def so_far(self) -> dict[str, Any] | None:
+    def so_far(self) -> Outcome | None:
         """What a run that was stopped had found; None where it has gone on since, or was killed."""
         kept = self.record.get("so_far")
         if not kept or self.status != "stopped" or kept["event"] != self.record.last:
             return None
-        found: dict[str, Any] = kept["result"]
-        return found
+        return Outcome(kept["result"])
 
     @property
     def wall_seconds(self) -> float:

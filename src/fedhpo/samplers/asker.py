@@ -9,6 +9,7 @@ from typing import Any
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import plain_number, shown, whole_number
 from fedhpo.core.streams import stream
+from fedhpo.protocol.method import part_of_method
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.sampler import Observation, Recommender, Sampler
 from fedhpo.samplers.tpe import TPE
@@ -72,6 +73,7 @@ class Asker:
         if isinstance(sampler, type) or not hasattr(sampler, "suggest"):
             raise InputError(
                 f"sampler must be a sampler, such as fedhpo.samplers.TPE(), not {shown(sampler)}"
+                f"{part_of_method(sampler, 'sampler')}"
             )
         self.space, self.sampler = space, sampler
         self.seed = whole_number("seed", seed, least=0)

@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fedhpo.core.errors import FedhpoError
+from fedhpo.protocol.errors import TuningError as TuningError
 
 if TYPE_CHECKING:
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
-
-
-class TuningError(FedhpoError):
-    """No trial of the search could be trained."""
 
 
 class StopTuning(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from fedhpo.protocol import trial as protocol
 from fedhpo.protocol.federation import Cost, Scores
 from fedhpo.protocol.objective import Score
 from fedhpo.protocol.policy import PolicyState
@@ -46,7 +47,7 @@ class Replacement:
 
 
 @dataclass(eq=False)
-class Trial:
+class Trial(protocol.Trial):
     """One model in training, and what is known of it."""
 
     number: int

@@ -557,6 +557,7 @@ class Study:
         A `federation`, such as a table's, takes the place of the one that the study describes. It stays
         open.
         """
+        from fedhpo.tuning.origin import Origin, comes_from
         from fedhpo.tuning.tune import tune
 
         budget = self.file.budget
@@ -565,6 +566,7 @@ class Study:
         with (
             self._lenient(),
             self.federation(workers, ray=ray) if federation is None else nullcontext(federation) as opened,
+            comes_from(Origin(self.to_dict(), self.text, self.beside(federation))),
         ):
             try:
                 result = tune(
@@ -584,9 +586,6 @@ class Study:
                     timeout=timeout if timeout is not None else budget.timeout,
                     on_interrupt=on_interrupt,
                     baseline=budget.baseline,
-                    study=self.to_dict(),
-                    study_text=self.text,
-                    study_beside=self.beside(federation),
                 )
                 if self.file.app is not None and result.run is not None and result.status == "finished":
                     write_block(result.run, read_app(self.file.app.path), result.best_config)

@@ -114,18 +114,6 @@ def check_flag(name: str, value: Any) -> None:
         raise InputError(f"{name} must be True or False, not {shown(value)}")
 
 
-def check_mapping(name: str, value: Any) -> None:
-    """A mapping, or None."""
-    if value is not None and not isinstance(value, Mapping):
-        raise InputError(f"{name} must be a mapping, not {shown(value)}")
-
-
-def check_text(name: str, value: Any) -> None:
-    """A string, or None."""
-    if value is not None and not isinstance(value, str):
-        raise InputError(f"{name} must be a string, not {shown(value)}")
-
-
 def checked_timeout(timeout: Any) -> float | None:
     """Seconds."""
     value = plain_number(timeout)

@@ -4,72 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedhpo.core.errors import InputError, MissingExtraError, unknown_name
-from fedhpo.core.notebook import facts_as_html, shown, table_as_html
+from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.notebook import facts_as_html, shown
 from fedhpo.protocol.objective import scored_as
+from fedhpo.protocol.outcome import Gain, Outcome, ResultTrial, ShownTrial, Spent, TestScores
 from fedhpo.space.config import Config
+from fedhpo.tuning.rows import Table as Table
 from fedhpo.tuning.verdict import verdict_of
 
 if TYPE_CHECKING:
+    import pandas
     from torch import nn
 
     from fedhpo.plots import Plots
     from fedhpo.tuning.predict import Predictor
 
 
-class Table(Sequence[Mapping[str, Any]]):
-    """Rows of named values; prints as a table, and turns into a pandas frame where pandas is there.
-
-    >>> print(Table([{"trial": 0, "score": 0.5}, {"trial": 1, "score": 0.75}]))
-    trial  score
-        0    0.5
-        1   0.75
-    """
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self._rows = list(rows)
-
-    @property
-    def columns(self) -> list[str]:
-        """The names, in order of appearance."""
-        return list(dict.fromkeys(name for row in self._rows for name in row))
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self._rows)
-
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame`."""
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtraError("pandas", "pandas") from None
-
-        return pandas.DataFrame(self._rows, columns=self.columns)
-
-    def __str__(self) -> str:
-        lines = [self.columns, *([shown(row.get(name)) for name in self.columns] for row in self._rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
-        return "\n".join(
-            "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines
-        )
-
-    def __repr__(self) -> str:
-        return f"<Table: {len(self)} rows of {', '.join(self.columns)}>"
-
-    def _repr_html_(self) -> str:
-        names = self.columns
-        return table_as_html(names, ([row.get(name) for name in names] for row in self._rows), len(self))
+#: The scores on test data that a notebook shows.
+_TESTED = ("value", "accuracy", "loss")
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,8 +41,8 @@ class Result:
     `baseline` the user's own.
     """
 
-    facts: Mapping[str, Any] = field(repr=False)
-    history: Table = field(repr=False)
+    facts: Outcome = field(repr=False)
+    history: Table[Mapping[str, Any]] = field(repr=False)
     run: Path | None = None
     model: nn.Module | None = field(default=None, repr=False)
     #: Where the answer is a policy or a table rather than one config.
@@ -119,15 +76,14 @@ class Result:
 
         return Plots(self.facts, self.history)
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pandas.DataFrame:
         """The trials as a `pandas.DataFrame`; `result.history.to_pandas()` has their rounds."""
         return self.trials.to_pandas()
 
     @property
     def client_names(self) -> Sequence[str] | None:
         """What clients are called, by their numbers; None where they have no names."""
-        found: Sequence[str] | None = self.facts.get("client_names")
-        return found
+        return self.facts.client_names
 
     def client_name(self, client: int) -> str | int:
         """A client's name, or its number where it has none."""
@@ -161,35 +117,31 @@ class Result:
     @property
     def best_score(self) -> float:
         """Its validation score, in the objective's metric."""
-        value = self._best["validation"]["value"]
-        return math.nan if value is None else float(value)
+        shown = self._best.validation
+        return math.nan if shown is None or shown.value is None else float(shown.value)
 
     @property
     def metrics(self) -> Mapping[str, float] | None:
         """Means over clients of all metrics at the tuned config's last evaluation; None where private."""
-        found: Mapping[str, float] | None = self._tuned.get("metrics")
-        return found
+        return self._tuned.metrics
 
     @property
-    def test(self) -> Mapping[str, Any] | None:
+    def test(self) -> TestScores | None:
         """The objective (`value`), accuracy and loss on test data, which no method sees; None without any."""
-        found: Mapping[str, Any] | None = self._best.get("test")
-        return found
+        return self._best.test
 
     @property
     def personal(self) -> Mapping[str, Any] | None:
         """What the model is worth before and after fine-tuning at each client, if that was asked for."""
-        found: Mapping[str, Any] | None = self.facts.get("personal")
-        return found
+        return self.facts.personal
 
     @property
     def tried(self) -> Mapping[str, int]:
         """How many distinct vectors of server and of client hyperparameters were trained with."""
-        found: Mapping[str, int] = self.facts["tried"]
-        return found
+        return self.facts.tried
 
     @property
-    def lineage(self) -> Table:
+    def lineage(self) -> Table[Mapping[str, Any]]:
         """One row per copy of a trial by another: which, of whom, after which round, under which config."""
         rows = []
         for trial in self.facts["trials"]:
@@ -199,28 +151,22 @@ class Result:
         return Table(sorted(rows, key=lambda row: (row["round"], row["trial"])))
 
     @property
-    def gain(self) -> Mapping[str, Any] | None:
+    def gain(self) -> Gain | None:
         """How much better the method's config is than the user's own (trial 0), with its standard error."""
-        found: Mapping[str, Any] | None = self.facts.get("gain")
-        return found
+        return self.facts.gain
 
     @property
-    def cost(self) -> Mapping[str, Any]:
+    def cost(self) -> Spent:
         """What was spent."""
-        found: Mapping[str, Any] = self.facts["cost"]
-        return found
+        return self.facts.cost
 
     @property
-    def trials(self) -> Table:
-        """One row per trial: its config, how far it got, and its score."""
-        rows = []
-        for trial in self.facts["trials"]:
-            row = {name: trial[name] for name in ("trial", "status", "rounds", "score", "standard_error")}
-            rows.append(row | Config.from_dict(trial["config"]).flat())
-        return Table(rows)
+    def trials(self) -> Table[ResultTrial]:
+        """The trials: each with its config, how far it got, and its score; as a table, a row each."""
+        return Table([ResultTrial(trial) for trial in self.facts.trials])
 
     @property
-    def pareto(self) -> Table:
+    def pareto(self) -> Table[Mapping[str, Any]]:
         """With several objectives: the trials that none beats in all of them, the best of the first first.
 
         They keep all constraints, and are compared where trials were trained longest. One row for each: its
@@ -238,7 +184,7 @@ class Result:
         return Table(rows)
 
     @property
-    def failures(self) -> Table:
+    def failures(self) -> Table[Mapping[str, Any]]:
         """Replies of clients that could not be used, one row per reason and client; empty if there were none.
 
         `facts["failures"]` holds the same by reason: how often, at how many clients, and the first of them.
@@ -256,24 +202,22 @@ class Result:
     @property
     def policies(self) -> Sequence[Mapping[str, Any]]:
         """Of each trial whose client policy learns: its arms, and the policy after every round."""
-        found: Sequence[Mapping[str, Any]] = self.facts.get("policies", ())
-        return found
+        return self.facts.policies or ()
 
     @property
-    def _tuned(self) -> Mapping[str, Any]:
-        best = self.facts["best"]
+    def _tuned(self) -> ShownTrial:
+        best = self.facts.best
         if best is None:
             more = "nothing was kept: allow it more time, or give run=, a directory from which it can go on"
             if self.run is not None:
                 more = f"resume it: the same call with run={str(self.run)!r} goes on"
             raise InputError(f"the run was stopped before any trial was scored; {more}")
-        found: Mapping[str, Any] = best
-        return found
+        return best
 
     @property
-    def _best(self) -> Mapping[str, Any]:
+    def _best(self) -> ShownTrial:
         """The method's best, or the user's own, whichever is to be used."""
-        tuned, own = self._tuned, self.facts.get("baseline")
+        tuned, own = self._tuned, self.facts.baseline
         return own if own is not None and verdict_of(self.facts).use == "own" else tuned
 
     def export(self, to: str) -> str:
@@ -309,15 +253,14 @@ class Result:
     def _repr_html_(self) -> str:
         if self.facts["best"] is None:
             return facts_as_html(str(self), {})
-        cost, names = self.facts["cost"], ("value", "accuracy", "loss")
-        tested = {f"test {name}": (self.test or {}).get(name) for name in names}
+        tested = {f"test {name}": self.test[name] for name in _TESTED if self.test is not None}
         facts = {
             f"{scored_as(self.facts['objective'])} {self.facts['objective']['metric']}": self.best_score,
             **{name: value for name, value in tested.items() if value is not None and math.isfinite(value)},
             "gain": self.verdict,
             **self.best_config.flat(),
             "trials": len(self.facts["trials"]),
-            "rounds spent": cost["rounds"],
+            "rounds spent": self.cost.rounds,
             "run": self.run,
         }
         return facts_as_html(f"{self.status}: {self.facts['method']['name']}", facts)
@@ -332,7 +275,7 @@ class Result:
         lines = [f"{self.status}: {whose}, {kind} {metric} {found}"]
         if "from" in self.facts["objective"]:
             lines.append(f"scored by {self.facts['objective']['metric_is']}")
-        tested = (self.test or {}).get("value")
+        tested = None if self.test is None else self.test.value
         if tested is not None and math.isfinite(tested):
             lines.append(f"test {metric} {tested:.4f}")
         others = {k: v for k, v in (self.metrics or {}).items() if k not in ("loss", "accuracy", metric)}

@@ -15,6 +15,7 @@ from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective
+from fedhpo.protocol.outcome import Outcome
 from fedhpo.protocol.policy import learned_by
 from fedhpo.run import Run
 from fedhpo.run.recorded import RecordedSession
@@ -25,8 +26,6 @@ from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import (
     check_flag,
-    check_mapping,
-    check_text,
     check_world,
     checked_callbacks,
     checked_enqueue,
@@ -37,6 +36,7 @@ from fedhpo.tuning.arguments import (
 )
 from fedhpo.tuning.conclusion import Conclusion, conclude
 from fedhpo.tuning.model_file import keep_model
+from fedhpo.tuning.origin import Origin, taken_origin
 from fedhpo.tuning.outcome import outcome_of
 from fedhpo.tuning.predict import majority_note, named_clients, predictor_of
 from fedhpo.tuning.progress import shown_progress
@@ -73,9 +73,6 @@ def tune(
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
     progress: bool = False,
-    study: Mapping[str, Any] | None = None,
-    study_text: str | None = None,
-    study_beside: Mapping[str, Any] | None = None,
 ) -> Result:
     """Find good hyperparameters for a federation within a budget of communication rounds.
 
@@ -136,13 +133,12 @@ def tune(
     >>> len(result.trials), result.cost["rounds"]
     (3, 15)
     """
+    origin = taken_origin()
     check_world(federation, space)
     space = searched_space(space, federation)
     kept = checked_run(run)
     check_flag("baseline", baseline)
     check_flag("progress", progress)
-    check_mapping("study", study)
-    check_text("study_text", study_text)
     heard = [*checked_callbacks(callbacks), *shown_progress(progress, kept)]
     watch = Watch(heard, checked_timeout(timeout), checked_interrupt(on_interrupt))
     prepared = prepare(
@@ -164,9 +160,9 @@ def tune(
         failures=Failures(watch.warn_of, federation.client_names),
         begun=begun_study(kept),
     )
-    facts = {**prepared.facts(federation), "study": None if study is None else dict(study)}
+    facts = {**prepared.facts(federation), "study": None if origin.study is None else dict(origin.study)}
     with watch.signals():
-        return _run(prepared, federation, kept, facts, study_text, study_beside, watch)
+        return _run(prepared, federation, kept, facts, origin, watch)
 
 
 def _run(
@@ -174,8 +170,7 @@ def _run(
     federation: Federation,
     kept: Path | None,
     facts: Mapping[str, Any],
-    study_text: str | None,
-    study_beside: Mapping[str, Any] | None,
+    origin: Origin,
     watch: Watch,
 ) -> Result:
     """Begin or resume the run, search, and write what came of it."""
@@ -184,10 +179,10 @@ def _run(
         path = kept or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedhpo-"))) / "run"
         if shared is not None and not has_begun(path):
             shared.require()
-        opened = _opened(path, prepared, facts, federation, study_text, kept=kept is not None)
+        opened = _opened(path, prepared, facts, federation, origin, kept=kept is not None)
         held = stack.enter_context(opened)
-        if study_beside is not None:
-            held.record.set(beside=study_beside)
+        if origin.beside is not None:
+            held.record.set(beside=origin.beside)
         if shared is not None:
             shared.take(held)
         settle_choice(prepared.search, federation, held)
@@ -204,7 +199,7 @@ def _opened(
     prepared: Prepared,
     facts: Mapping[str, Any],
     federation: Federation,
-    study_text: str | None,
+    origin: Origin,
     *,
     kept: bool,
 ) -> Run:
@@ -217,7 +212,7 @@ def _opened(
         facts,
         method.name,
         method.number,
-        study_text,
+        origin.text,
         budget=prepared.budget,
         fingerprint=_belongs_to(federation, method, search.space) if kept else None,
         refusal=lambda old, new: refuses_more(method, old, new, search.rounds, private=prepared.private),
@@ -300,7 +295,7 @@ def _finished(
         rows = held.finish(outcome)
     policy = None if used is None else learned_by(used.policy)
     path = held.path if session.kept else None
-    result = Result(outcome, Table(rows), path, model, policy, predictor_of(federation, model))
+    result = Result(Outcome(outcome), Table(rows), path, model, policy, predictor_of(federation, model))
     watch.tell("stop" if reason else "finish", search)
     return result
 

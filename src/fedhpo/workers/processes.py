@@ -12,6 +12,7 @@ from multiprocessing import connection
 from typing import Any, Generic, TypeVar
 
 from fedhpo.core.errors import FedhpoError
+from fedhpo.core.errors import WorkersUnavailable as WorkersUnavailable
 from fedhpo.protocol.reasons import Reason, Why, raised
 from fedhpo.workers.pool import Ended, Handler, Job, Pool
 from fedhpo.workers.spawn import UNGUARDED, keep_freed_memory, main_is_a_file, of_the_script, spawn
@@ -23,10 +24,6 @@ Value = TypeVar("Value")
 HELD = 2
 #: Workers that may die one after the other while they start.
 _STARTS = 3
-
-
-class WorkersUnavailable(FedhpoError):
-    """Worker processes cannot do this work; the message says why."""
 
 
 def pickled(own: object) -> bytes:

@@ -51,7 +51,7 @@ def test_every_schedule_runs_and_keeps_to_the_total(name):
     "schedule", [FixedLength(trials=2), Halving(trials=6), Hyperband()], ids=["fixed", "halving", "hyperband"]
 )
 def test_a_tuner_composes_the_same(schedule):
-    result = tune(Tuner(schedule, policy=policies.FedEx(arms=4)))
+    result = tune(Tuner(schedule, policy=policies.FedExPolicy(arms=4)))
     assert {one["trial"] for one in result.policies} == {row["trial"] for row in result.trials}
     assert all(len(one["arms"]) == 4 for one in result.policies)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.methods.fedex.learned import LearnedPolicy
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedex.state import FedExState
 from fedhpo.protocol.federation import RoundReport, Status
 from fedhpo.protocol.reasons import Reason, Why
@@ -101,14 +101,14 @@ def by_hand(steps, first):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("steps", ["constant", "adaptive", "aggressive", "auto"])
 def test_two_rounds_of_two_arms_and_three_clients(steps, gamma, first):
-    state = play(FedEx(steps=steps, gamma=gamma, baseline=first), ROUNDS)
+    state = play(FedExPolicy(steps=steps, gamma=gamma, baseline=first), ROUNDS)
     assert odds(state) == pytest.approx(by_hand(steps, first), rel=1e-9)
     assert state.weights.sum() == pytest.approx(1)
 
 
 def test_plain_numbers_of_the_first_round():
     """Aggressive from zero: g = (1, 5), so the log odds are FACTOR * (5 - 1)/5."""
-    state = play(FedEx(steps="aggressive", baseline="zero"), ROUNDS[:1])
+    state = play(FedExPolicy(steps="aggressive", baseline="zero"), ROUNDS[:1])
     assert odds(state) == pytest.approx(0.8 * FACTOR)
     assert state.weights[0] == pytest.approx(1 / (1 + math.exp(-0.8 * 1.1774100225)))
 
@@ -118,9 +118,10 @@ def test_gamma_weighs_the_rounds_before(gamma, third):
     """Means of 3 and 1: the third baseline is 1, (1 + 3/2)/(3/2) = 5/3, or 2."""
     quiet = [([0, 1, 0], report([3, 3, 3])), ([0, 1, 0], report([1, 1, 1]))]
     # Both arms did the same in each round; only what they did against the baseline moves them.
-    before = play(FedEx(steps="constant", gamma=gamma, baseline="pretrain"), quiet)
+    before = play(FedExPolicy(steps="constant", gamma=gamma, baseline="pretrain"), quiet)
     after = play(
-        FedEx(steps="constant", gamma=gamma, baseline="pretrain"), [*quiet, ([0, 1, 0], report([1, 1, 1]))]
+        FedExPolicy(steps="constant", gamma=gamma, baseline="pretrain"),
+        [*quiet, ([0, 1, 0], report([1, 1, 1]))],
     )
     theta = before.weights
     gradient = np.array([3 * (1 - third) / (4 * theta[0]), 1 * (1 - third) / (4 * theta[1])])
@@ -130,8 +131,8 @@ def test_gamma_weighs_the_rounds_before(gamma, third):
 def test_worked_example_of_the_critique():
     """Loss 3.0 before, 2.7 after: from zero the sampled arm loses weight, from pretrain it gains."""
     one = [([0], report([2.7], [3.0], size=[1]))]
-    zero = play(FedEx(steps="constant", baseline="zero"), one)
-    pretrain = play(FedEx(steps="constant", baseline="pretrain"), one)
+    zero = play(FedExPolicy(steps="constant", baseline="zero"), one)
+    pretrain = play(FedExPolicy(steps="constant", baseline="pretrain"), one)
     # g_0 = 2.7 / (1/2) = 5.4, and -0.3 / (1/2) = -0.6.
     assert odds(zero) == pytest.approx(-5.4 * FACTOR)
     assert odds(pretrain) == pytest.approx(0.6 * FACTOR)
@@ -139,23 +140,23 @@ def test_worked_example_of_the_critique():
 
 
 def test_skip_leaves_the_first_round_out_but_remembers_it():
-    state = play(FedEx(baseline="skip"), ROUNDS[:1])
+    state = play(FedExPolicy(baseline="skip"), ROUNDS[:1])
     assert state.weights.tolist() == [0.5, 0.5]
 
 
 def test_error_and_difference():
     one = [([0, 1], report([2.0, 4.0], [3.0, 3.0], size=[1, 1]))]
     # Errors are losses / 10 in these reports. Difference: -1 and +1, over theta = 1/2 and two rows.
-    difference = play(FedEx(steps="constant", difference=True), one)
+    difference = play(FedExPolicy(steps="constant", difference=True), one)
     assert odds(difference) == pytest.approx(-FACTOR * (-1 - 1))
-    error = play(FedEx(steps="constant", metric="error"), one)
+    error = play(FedExPolicy(steps="constant", metric="error"), one)
     assert odds(error) == pytest.approx(-FACTOR * ((0.2 - 0.3) - (0.4 - 0.3)))
 
 
 def test_only_used_replies_count():
-    everybody = play(FedEx(steps="constant"), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
+    everybody = play(FedExPolicy(steps="constant"), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
     some = play(
-        FedEx(steps="constant"),
+        FedExPolicy(steps="constant"),
         [
             (
                 [0, 1, 1, 0],
@@ -169,7 +170,7 @@ def test_only_used_replies_count():
         ],
     )
     assert odds(some) == pytest.approx(odds(everybody))
-    nobody = play(FedEx(), [([0], report([math.nan], [math.nan], size=[0], status=[Status.MISSING]))])
+    nobody = play(FedExPolicy(), [([0], report([math.nan], [math.nan], size=[0], status=[Status.MISSING]))])
     assert nobody.weights.tolist() == [0.5, 0.5]
 
 
@@ -178,10 +179,10 @@ def test_a_loss_that_is_not_finite_counts_as_the_worst(clip, worst):
     """Without a clip that is the largest finite loss in the report, 4 here (before training: 3)."""
     diverged = report([2.0, 4.0, math.inf], size=[1, 1, 1])
     told = report([2.0, min(4.0, worst), worst], size=[1, 1, 1])
-    policy = FedEx(steps="constant", clip=clip)
+    policy = FedExPolicy(steps="constant", clip=clip)
     arms = [0, 0, 1]
     assert odds(play(policy, [(arms, diverged)])) == pytest.approx(
-        odds(play(FedEx(steps="constant"), [(arms, told)]))
+        odds(play(FedExPolicy(steps="constant"), [(arms, told)]))
     )
 
 
@@ -195,13 +196,13 @@ def test_an_update_refused_as_not_finite_counts_against_its_arm():
         reasons={1: Reason(Why.DIVERGED)},
     )
     same = report([2.0, 3.0], [3.0, 3.0], size=[2, 2])
-    assert odds(play(FedEx(steps="constant"), [([0, 1], one)])) == pytest.approx(
-        odds(play(FedEx(steps="constant"), [([0, 1], same)]))
+    assert odds(play(FedExPolicy(steps="constant"), [([0, 1], one)])) == pytest.approx(
+        odds(play(FedExPolicy(steps="constant"), [([0, 1], same)]))
     )
 
 
 def test_below_the_cutoff_everybody_gets_the_arm_with_most_weight():
-    state = play(FedEx(steps="constant", cutoff=0.6), [([0], report([2.0], size=[1]))])
+    state = play(FedExPolicy(steps="constant", cutoff=0.6), [([0], report([2.0], size=[1]))])
     # g_0 = -2, log odds 2 * 1.177 = 2.35: the entropy of (0.913, 0.087) is 0.295.
     assert state.stopped
     before = state.weights.tolist()
@@ -211,14 +212,14 @@ def test_below_the_cutoff_everybody_gets_the_arm_with_most_weight():
 
 
 def test_the_cohort_draws_from_the_distribution():
-    state = FedExState(FedEx(), LearnedPolicy(ARMS.arms, (math.log(3), 0.0)))
+    state = FedExState(FedExPolicy(), LearnedPolicy(ARMS.arms, (math.log(3), 0.0)))
     drawn = state.assign(range(10_000), np.random.default_rng(0))
     assert sum(arm == {"lr": 0.1} for arm in drawn) / 10_000 == pytest.approx(0.75, abs=0.02)
 
 
 def test_arm_zero_is_the_centre_and_the_others_lie_in_the_ball():
     config = SPACE.sample(np.random.default_rng(3))
-    state = FedEx(arms=9, eps=0.1).begin(config, SPACE, np.random.default_rng(0))
+    state = FedExPolicy(arms=9, eps=0.1).begin(config, SPACE, np.random.default_rng(0))
     assert state.arms[0] == config.client
     assert len(set(state.arms)) == 9
     for arm in state.arms:
@@ -227,7 +228,7 @@ def test_arm_zero_is_the_centre_and_the_others_lie_in_the_ball():
 
 
 def test_a_radius_of_one_is_the_whole_space():
-    state = FedEx(arms=60, eps=1.0).begin(SPACE.default(), SPACE, np.random.default_rng(0))
+    state = FedExPolicy(arms=60, eps=1.0).begin(SPACE.default(), SPACE, np.random.default_rng(0))
     rates = np.array([arm["lr"] for arm in state.arms[1:]])
     assert (rates < 0.02).any()
     assert (rates > 0.5).any()
@@ -236,25 +237,25 @@ def test_a_radius_of_one_is_the_whole_space():
 
 def test_a_finite_space_has_no_more_arms_than_configs():
     space = fh.Space(client={"epochs": fh.Int(1, 4)})
-    state = FedEx(arms=27, eps=1.0).begin(space.default(), space, np.random.default_rng(0))
+    state = FedExPolicy(arms=27, eps=1.0).begin(space.default(), space, np.random.default_rng(0))
     assert sorted(arm["epochs"] for arm in state.arms) == [1, 2, 3, 4]
 
 
 def test_nothing_to_tune_at_the_clients_is_refused():
     space = fh.Space(client={"lr": 0.1}, server={"lr": fh.Float(0.1, 1.0)})
     with pytest.raises(InputError, match="no client hyperparameter but fixed values"):
-        FedEx().begin(space.default(), space, np.random.default_rng(0))
+        FedExPolicy().begin(space.default(), space, np.random.default_rng(0))
 
 
 def test_knobs_in_the_scope_policy_win():
     space = fh.Space(
         client={"lr": fh.Float(0.01, 1.0, log=True)}, policy={"gamma": 0.5, "arms": 4, "eps": 0.02}
     )
-    state = FedEx(gamma=1.0).begin(space.default(), space, np.random.default_rng(0))
+    state = FedExPolicy(gamma=1.0).begin(space.default(), space, np.random.default_rng(0))
     assert len(state.arms) == 4
     assert all(abs(math.log10(arm["lr"] / 0.1)) <= 0.04 + 1e-9 for arm in state.arms)
     with pytest.raises(InputError, match=r"unknown setting of fedex in scope policy 'gama'.*gamma"):
-        FedEx().tuned(fh.Config(policy={"gama": 0.5}))
+        FedExPolicy().tuned(fh.Config(policy={"gama": 0.5}))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_knobs_in_the_scope_policy_win():
 )
 def test_settings_that_cannot_be_are_refused(setting, message):
     with pytest.raises(InputError, match=message):
-        FedEx(**setting)
+        FedExPolicy(**setting)
 
 
 @settings(max_examples=60, deadline=None)
@@ -287,7 +288,8 @@ def test_settings_that_cannot_be_are_refused(setting, message):
 )
 def test_always_a_distribution(steps, losses, seed, explore):
     state = FedExState(
-        FedEx(steps=steps, explore=explore, gamma=0.5), LearnedPolicy.uniform([{"lr": i} for i in range(5)])
+        FedExPolicy(steps=steps, explore=explore, gamma=0.5),
+        LearnedPolicy.uniform([{"lr": i} for i in range(5)]),
     )
     rng = np.random.default_rng(seed)
     for number, after in enumerate(losses):
@@ -305,7 +307,7 @@ def test_differences_do_not_see_what_a_client_adds_to_every_loss(shift, seed):
     rng = np.random.default_rng(seed)
     before, after = 6 + rng.random(3), 6 + rng.random(3)
     plain, moved = (
-        play(FedEx(steps="constant", difference=True), [([0, 1, 1], report(after + s, before + s))])
+        play(FedExPolicy(steps="constant", difference=True), [([0, 1, 1], report(after + s, before + s))])
         for s in (0.0, shift)
     )
     assert odds(plain) == pytest.approx(odds(moved), abs=1e-9)

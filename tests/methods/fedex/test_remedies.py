@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 from fedhpo.methods.fedex.elimination import Elimination
 from fedhpo.methods.fedex.landmarks import Landmark, in_order
 from fedhpo.methods.fedex.learned import LearnedPolicy
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedex.state import FedExState, entropy_of
 
 from .test_policy import ARMS, FACTOR, Draws, odds, play, report
@@ -22,7 +22,7 @@ FIVE = LearnedPolicy.uniform([{"lr": 0.1 * (i + 1)} for i in range(5)])
 def test_exploration_bounds_the_importance_weights():
     """An arm with hardly any weight is still drawn with explore / arms, which divides its gradient."""
     start = LearnedPolicy(ARMS.arms, (0.0, -50.0))
-    state = FedExState(FedEx(steps="constant", explore=0.2), start)
+    state = FedExState(FedExPolicy(steps="constant", explore=0.2), start)
     state.assign([0], Draws([1]))
     state.learn(report([2.0], size=[1]))
     # Chance of arm 1: 0.8 * exp(-50) + 0.2 / 2 = 0.1; gradient (2 - 3) / 0.1 = -10.
@@ -34,7 +34,7 @@ def test_exploration_reaches_every_arm(steps):
     """Plain FedEx settles on what it met first; with a share of uniform draws nobody starves."""
     drawn = {}
     for explore in (0.0, 0.3):
-        state, rng = FedExState(FedEx(steps=steps, explore=explore), FIVE), np.random.default_rng(0)
+        state, rng = FedExState(FedExPolicy(steps=steps, explore=explore), FIVE), np.random.default_rng(0)
         seen = np.zeros(5, dtype=int)
         for number in range(60):
             state.assign(range(4), rng)
@@ -50,7 +50,7 @@ def test_exploration_reaches_every_arm(steps):
 def test_entropy_regularisation_in_closed_form():
     """The regularised step is (log theta - eta g) / (1 + eta lambda), shown by its optimality condition."""
     strength = 0.3
-    state = play(FedEx(steps="constant", entropy=strength), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
+    state = play(FedExPolicy(steps="constant", entropy=strength), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
     # Half of the rows each, theta = 1/2: g = (-1, 1), so that the plain log odds are 2 * FACTOR.
     assert odds(state) == pytest.approx(2 * FACTOR / (1 + FACTOR * strength))
     # theta minimises <g, theta> - lambda H(theta) + KL(theta, (1/2, 1/2)) / eta.
@@ -67,7 +67,7 @@ def test_entropy_regularisation_in_closed_form():
 
 def test_entropy_regularisation_keeps_the_order_and_flattens():
     plain, flat = (
-        play(FedEx(steps="constant", entropy=e), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
+        play(FedExPolicy(steps="constant", entropy=e), [([0, 1], report([2.0, 4.0], size=[1, 1]))])
         for e in (0.0, 1.0)
     )
     assert entropy_of(flat.weights) > entropy_of(plain.weights)
@@ -119,7 +119,10 @@ def test_equal_arms_are_hardly_ever_eliminated():
 
 
 def test_an_eliminated_arm_is_drawn_no_more_and_not_in_the_learned_policy():
-    state, rng = FedExState(FedEx(steps="auto", eliminate=0.2, explore=0.5), FIVE), np.random.default_rng(1)
+    state, rng = (
+        FedExState(FedExPolicy(steps="auto", eliminate=0.2, explore=0.5), FIVE),
+        np.random.default_rng(1),
+    )
     for number in range(60):
         state.assign(range(6), rng)
         arms = np.array(state._drawn[0])
@@ -144,7 +147,7 @@ def test_landmark_order_is_isotonic_regression(values, seed):
 def test_landmarks_keep_their_order():
     """Alone, arm 1 was best, then 0; what the rounds say to the contrary is pooled."""
     landmarks = [Landmark(ARMS.arms[0], 0.9), Landmark(ARMS.arms[1], 0.1)]
-    state = FedExState(FedEx(steps="constant"), ARMS, landmarks)
+    state = FedExState(FedExPolicy(steps="constant"), ARMS, landmarks)
     state.assign([0, 1], Draws([0, 1]))
     state.learn(report([2.0, 4.0], size=[1, 1]))
     assert odds(state) == pytest.approx(0)
@@ -156,11 +159,11 @@ def test_landmarks_keep_their_order():
 def test_automatic_exploration_begins_uniform_and_falls():
     """Two arms: sqrt(2 ln 2 / (1.718 n)) is 0.2841 for n = 10 draws."""
     start = LearnedPolicy(ARMS.arms, (0.0, -50.0))
-    state = FedExState(FedEx(steps="constant", explore="auto"), start)
+    state = FedExState(FedExPolicy(steps="constant", explore="auto"), start)
     state.assign(range(10), Draws([1] * 10))
     share = math.sqrt(2 * math.log(2) / ((math.e - 1) * 10))
     assert share == pytest.approx(0.2841, abs=1e-4)
     assert state._drawn[1] == pytest.approx([1 - share / 2, share / 2])
-    many = FedExState(FedEx(explore="auto"), LearnedPolicy.uniform([{"lr": i} for i in range(27)]))
+    many = FedExState(FedExPolicy(explore="auto"), LearnedPolicy.uniform([{"lr": i} for i in range(27)]))
     many.assign(range(4), np.random.default_rng(0))
     assert many._drawn[1] == pytest.approx(np.full(27, 1 / 27))  # 27 ln 27 is more than 1.718 * 4

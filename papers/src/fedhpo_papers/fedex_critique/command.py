@@ -28,7 +28,7 @@ import numpy as np
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
-from fedhpo.methods.fedex.policy import FedEx
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
 from fedhpo.space import Float, Space
 from fedhpo_papers.fedex_critique.only import only
@@ -270,7 +270,7 @@ def _tune(
     from fedhpo.schedules import FixedLength
     from fedhpo.tuning.tune import tune
 
-    policy = FedEx(start=arms(scale, cell.part), **_fitting(scale, cell))
+    policy = FedExPolicy(start=arms(scale, cell.part), **_fitting(scale, cell))
     result = tune(
         federations[cell.clients],
         space(scale),

@@ -121,7 +121,7 @@ def run_worlds(
 def _world(federation: Federation, setting: Setting, seed: int, clients: int, count: int) -> dict[str, Any]:
     """The truth, and what every setting came to."""
     from fedhpo.methods import Tuner
-    from fedhpo.methods.fedex.policy import FedEx
+    from fedhpo.methods.fedex.policy import FedExPolicy
     from fedhpo.schedules import FixedLength
     from fedhpo.search.events import TuningError
     from fedhpo.tuning.tune import tune
@@ -138,7 +138,7 @@ def _world(federation: Federation, setting: Setting, seed: int, clients: int, co
             facts = tune(
                 federation,
                 within,
-                Tuner(FixedLength(1), policy=FedEx(start=start, **options)),
+                Tuner(FixedLength(1), policy=FedExPolicy(start=start, **options)),
                 rounds=setting.rounds,
                 total=setting.rounds,
                 cohort=clients,

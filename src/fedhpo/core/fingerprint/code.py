@@ -26,6 +26,7 @@ import numpy as np
 
 from fedhpo.core.fingerprint.arrays import array_digest
 from fedhpo.core.fingerprint.installed import is_installed
+from fedhpo.core.moved import kept_name
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, type(...))
 #: Code that calls one of these, or stores items, may change a list or a mapping: these are not compared then.
@@ -50,8 +51,8 @@ def name_of(thing: Any) -> str:
         return f"partial of {name_of(thing.func)}"
     if isinstance(thing, MethodType):
         return f"{name_of(thing.__self__)}.{thing.__name__}"
-    own = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
-    return own if isinstance(own, str) else type(thing).__qualname__
+    own = kept_name(thing)[1] or getattr(thing, "__name__", None)
+    return own if isinstance(own, str) else kept_name(type(thing))[1]
 
 
 class Walk:
@@ -286,7 +287,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _full_name(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', None) or type(thing).__module__}.{name_of(thing)}"
+    return f"{kept_name(thing)[0] or kept_name(type(thing))[0]}.{name_of(thing)}"
 
 
 def _installed(thing: Any) -> bool:

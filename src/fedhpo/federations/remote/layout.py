@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.vectors import Vector, named_parts
-
-
-class Rejected(Exception):
-    """A reply that must not be used; the message says why."""
+from fedhpo.protocol.errors import Rejected as Rejected
 
 
 @dataclass(frozen=True)

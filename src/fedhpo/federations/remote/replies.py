@@ -17,24 +17,10 @@ from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import Scored
 from fedhpo.federations.remote.transport import Incoming
 from fedhpo.protocol.bounds import MOST, range_of, trouble_with
+from fedhpo.protocol.errors import TaskFailed as TaskFailed
+from fedhpo.protocol.errors import TaskMissing as TaskMissing
 from fedhpo.protocol.federation import Cost
-from fedhpo.protocol.reasons import Reason, Why, as_reason, raised, told
-
-
-class TaskFailed(Exception):
-    """The client says that it failed; `reason` says why."""
-
-    def __init__(self, reason: Reason | str) -> None:
-        super().__init__(str(reason))
-        self.reason = as_reason(reason, failed=True)
-
-
-class TaskMissing(Exception):
-    """The client says that it was not done in time; `reason` says why."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason.text)
-        self.reason = reason
+from fedhpo.protocol.reasons import Reason, Why, raised, told
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedhpo.core.streams import seeded
 from fedhpo.federations.flower.identity import assume_identity
 from fedhpo.federations.strategies.state import StrategyState, set_state, state_of
+from fedhpo.protocol.errors import StrategyFailed as StrategyFailed
 
 NamedArrays = Mapping[str, NDArray[Any]]
 #: Under this name clients tell how many rows they trained on.
@@ -37,10 +38,6 @@ SET_ASIDE = (*_FRACTIONS, *_LEAST)
 
 class SendsItself(NotImplementedError):
     """A strategy, or an app's server, wants to send messages by itself."""
-
-
-class StrategyFailed(Exception):
-    """The strategy made no model of the replies; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from fedhpo.methods.fedex.ground_truth import GroundTruth
 from fedhpo.methods.fedex.landmarks import Landmark
 from fedhpo.methods.fedex.learned import LearnedPolicy
-from fedhpo.methods.fedex.policy import FedEx as FedExPolicy
+from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedex.settings import FedExSettings
 from fedhpo.methods.fedex.state import FedExState
 

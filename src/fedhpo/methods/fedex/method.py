@@ -54,9 +54,9 @@ class FedEx(FedExSettings, Preset):
         return cls(**{**AUTO, **settings})
 
     @property
-    def policy(self) -> policies.FedEx:
+    def policy(self) -> policies.FedExPolicy:
         """The client policy."""
-        return policies.FedEx(**{f.name: getattr(self, f.name) for f in fields(FedExSettings)})
+        return policies.FedExPolicy(**{f.name: getattr(self, f.name) for f in fields(FedExSettings)})
 
     def tuner(self) -> Tuner:
         """Random configs under the schedule, with FedEx at the clients."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo.core.deprecation import warn_deprecated
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import stream
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FedEx(FedExSettings):
+class FedExPolicy(FedExSettings):
     """FedEx as a client policy. Arm 0 is the trial's own config.
 
     Parameters
@@ -85,7 +86,7 @@ class FedEx(FedExSettings):
     --------
     >>> from fedhpo.space import Float
     >>> space = Space(client={"lr": Float(0.01, 1.0, log=True)})
-    >>> state = FedEx(arms=3).begin(space.default(), space, np.random.default_rng(0))
+    >>> state = FedExPolicy(arms=3).begin(space.default(), space, np.random.default_rng(0))
     >>> state.arms[0]
     {'lr': 0.1}
     >>> state.weights.tolist()
@@ -103,10 +104,10 @@ class FedEx(FedExSettings):
         _ = self._learned  # a file that cannot be read is an error here
 
     @classmethod
-    def auto(cls, **settings: Any) -> FedEx:
+    def auto(cls, **settings: Any) -> FedExPolicy:
         """FedEx without knobs: see `fedhpo.methods.fedex.auto` for its choices.
 
-        >>> FedEx.auto(arms=9).arms
+        >>> FedExPolicy.auto(arms=9).arms
         9
         """
         return cls(**{**AUTO, **settings})
@@ -139,10 +140,10 @@ class FedEx(FedExSettings):
         arms = draw_arms(config, space, settings.arms, settings.eps, rng, given)
         return FedExState(settings, LearnedPolicy.uniform(arms), self.found, settings.learns)
 
-    def tuned(self, config: Config) -> FedEx:
+    def tuned(self, config: Config) -> FedExPolicy:
         """These settings with what the config's scope `policy` says otherwise.
 
-        >>> FedEx().tuned(Config(policy={"gamma": 0.5})).gamma
+        >>> FedExPolicy().tuned(Config(policy={"gamma": 0.5})).gamma
         0.5
         """
         known = [f.name for f in fields(FedExSettings) if f.name not in OF_THE_SEARCH]
@@ -189,7 +190,7 @@ class FedEx(FedExSettings):
         """The rounds that landmarks take out of the total."""
         return self.landmarks * self.landmark_rounds
 
-    def prepare(self, search: Search) -> FedEx:
+    def prepare(self, search: Search) -> FedExPolicy:
         """Note how long a full training is; train the landmarks, drawn around the user's own config (or from
         `start`), alone."""
         if not self.landmarks:
@@ -207,3 +208,10 @@ class FedEx(FedExSettings):
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""
         return {"name": "fedex", **as_dict(self)}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "FedEx":
+        warn_deprecated("fedhpo.methods.fedex.policy.FedEx", "fedhpo.methods.fedex.FedExPolicy", gone="0.5")
+        return FedExPolicy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

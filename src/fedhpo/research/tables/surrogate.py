@@ -43,7 +43,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class SurrogateError:
+class SurrogateGap:
     """How far answers are from what was recorded, for configs that the surrogate had not seen.
 
     Root mean squares at the end of training: of the error over all clients (`level`), the same of the
@@ -174,7 +174,7 @@ class _Curves:
         return int((((others - one) / scales) ** 2).sum(axis=1).argmin())
 
 
-def cross_validate(table: CurveTable, folds: int = 8, seed: int = 0) -> SurrogateError:
+def cross_validate(table: CurveTable, folds: int = 8, seed: int = 0) -> SurrogateGap:
     """Each fold of the configs is predicted by a surrogate of the others."""
     from scipy.stats import spearmanr
 
@@ -191,7 +191,7 @@ def cross_validate(table: CurveTable, folds: int = 8, seed: int = 0) -> Surrogat
     predicted, recorded = predicted[able], recorded[able]
     levels, truth = predicted @ shares, recorded @ shares
     better = truth <= np.median(truth)
-    return SurrogateError(
+    return SurrogateGap(
         level=_rms(levels - truth),
         better_half=_rms(levels[better] - truth[better]),
         client=_rms(predicted - recorded),
