@@ -4,6 +4,7 @@
     └── FedhpoError
         ├── InputError (also a ValueError)      what you gave is wrong; the message says what is allowed
         │   ├── PreflightError                  model, loss or training would fail on your data
+        │   ├── FrozenChanged                   training changed the frozen part of a model
         │   └── TrialError                      a trial that was not started, or was stopped
         ├── MissingExtraError (an ImportError)  an optional package is not installed
         ├── RunError                            the directory of a run cannot be opened, read or written
@@ -44,6 +45,7 @@ from fedhpo.core.run_errors import (
 from fedhpo.protocol.errors import (
     ClientError,
     CollectiveError,
+    FrozenChanged,
     NotTrees,
     PreflightError,
     Rejected,
@@ -60,6 +62,7 @@ __all__ = [
     "CollectiveError",
     "DamageError",
     "FedhpoError",
+    "FrozenChanged",
     "InputError",
     "MissingExtraError",
     "NotBegunError",

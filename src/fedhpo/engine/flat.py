@@ -21,16 +21,13 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.tensors import check_tensors, own_memory
+from fedhpo.protocol.errors import FrozenChanged as FrozenChanged
 from fedhpo.protocol.reasons import Reason, Why, ours
 
 ModelFactory = Callable[..., nn.Module]
 
 #: Modules that factories have returned.
 _BUILT: weakref.WeakSet[nn.Module] = weakref.WeakSet()
-
-
-class FrozenChanged(InputError):
-    """A training changed what all trials share."""
 
 
 def _mark(parameter: nn.Parameter) -> tuple[int, int, bool]:

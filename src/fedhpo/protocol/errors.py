@@ -17,6 +17,12 @@ class PreflightError(InputError):
         super().__init__(f"{what}\n  write instead: {instead}" if instead else what)
 
 
+class FrozenChanged(InputError):
+    """A training changed what all trials share: the frozen part of a model."""
+
+    __module__ = _PUBLIC
+
+
 class TrialError(InputError):
     """A call names a trial that was not started, or that was stopped."""
 
