@@ -32,7 +32,7 @@ class Facts(dict[str, Any]):
             if isinstance(value, Mapping):
                 self[name] = kind(value)
             elif isinstance(value, list):
-                self[name] = [kind(one) for one in value]
+                self[name] = [kind(one) if isinstance(one, Mapping) else one for one in value]
 
     if not TYPE_CHECKING:  # else every name would seem to be there
 
