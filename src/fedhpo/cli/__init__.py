@@ -50,11 +50,17 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     tune = command("tune", "Tune a study; called again, go on with its run.")
     flower = command("flower", "Tune a Flower app as it is.")
     flower.add_argument(
-        "action", metavar="ACTION", choices=["tune", "wrap"], help="tune it here, or wrap a copy for flwr run"
+        "action",
+        metavar="ACTION",
+        choices=["inspect", "tune", "wrap"],
+        help="list what is tunable and write a first study, tune it here, or wrap a copy for flwr run",
     )
     flower.add_argument("app", metavar="APP", help="the app's directory, in place of the study's app.path")
+    tune.add_argument("study", metavar="STUDY", help="the study file (TOML)")
+    flower.add_argument(
+        "study", metavar="STUDY", nargs="?", help="the study file (TOML); inspect writes it, if it is named"
+    )
     for one in (tune, flower):
-        one.add_argument("study", metavar="STUDY", help="the study file (TOML)")
         one.add_argument("--name", help="name of the run (default: the study's)")
         one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
         one.add_argument("--seed", type=natural, metavar="S", help="take this seed instead of the study's")

@@ -1,11 +1,14 @@
 """`fedhpo flower tune APP STUDY`: the same as `fedhpo tune STUDY` with the app's directory in `[app]`.
 
+`fedhpo flower inspect APP [STUDY]` lists what is tunable in it, and writes a first study file.
 `fedhpo flower wrap APP STUDY DIRECTORY` writes an app around a copy of it, which `flwr run` tunes.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,12 @@ def run(options: argparse.Namespace) -> int:
     from fedhpo.core.errors import InputError
     from fedhpo.study import Study
 
+    if options.action == "inspect":
+        return _inspect(options)
+    if options.study is None:
+        raise InputError(
+            f"STUDY is missing: fedhpo flower inspect {options.app} study.toml writes a first one"
+        )
     study = Study.load(options.study, app=Path(options.app).absolute())
     if options.action == "tune":
         if options.directory is not None:
@@ -30,6 +39,41 @@ def run(options: argparse.Namespace) -> int:
     if options.directory is None:
         raise InputError("DIRECTORY is missing: where to write the app")
     return _wrap(study, Path(options.directory), options)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    """List what is tunable in the app; with STUDY, write a first study file there."""
+    from fedhpo.core.errors import InputError
+    from fedhpo.federations.apps.app_file import read_app
+    from fedhpo.federations.apps.first_study import first_study, range_for
+    from fedhpo.federations.apps.inspection import inspect_app
+
+    app = read_app(options.app, "APP")
+    found = inspect_app(app)
+    place = None if options.study is None else Path(options.study)
+    if place is not None and place.exists():
+        raise InputError(f"STUDY = {str(place)!r}: is there already; name one that is not")
+    if place is not None:
+        place.write_text(first_study(app, found, str(app.path)), encoding="utf-8")
+    if options.json:
+        tables = [{**asdict(one), "range": range_for(one.name, one.value)} for one in found.tunables]
+        print_json({"tunables": tables, "metrics": found.metrics, "strategy": found.strategy})
+        return OK
+    rows = [(f"space.{one.scope}", one.name, repr(one.value), one.kind, one.where) for one in found.tunables]
+    for row in [("scope", "name", "value", "what it is", "where"), *rows]:
+        print("  ".join(part.ljust(width) for part, width in zip(row, _widths(rows), strict=True)).rstrip())
+    if not rows:
+        print("nothing that looks tunable was found")
+    for source, names in found.metrics.items():
+        print(f'metrics of from = "{source}": {", ".join(names)}')
+    if place is not None:
+        print(f"wrote {place}; tune it with: fedhpo flower tune {options.app} {place}")
+    return OK
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    heads = [("scope", "name", "value", "what it is", "where"), *rows]
+    return [max(len(row[place]) for row in heads) for place in range(5)]
 
 
 def _wrap(study: Study, directory: Path, options: argparse.Namespace) -> int:

@@ -75,11 +75,15 @@ class Float(Hyperparameter):
 
     def check(self, value: Any) -> float:
         value = frozen_value("value", value)
+        if self.is_own(value):
+            return float(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and self.low <= value <= self.high:
             return float(value)
         raise self._refused(value)
 
     def to_unit(self, value: Any) -> float:
+        if self.is_own(value):  # the end of the range that is nearest
+            value = min(self.high, max(self.low, value))
         if type(value) not in (float, int) or not self.low <= value <= self.high:
             raise self._refused(value)
         unit = (self._scaled(value) - self._start) / self._width

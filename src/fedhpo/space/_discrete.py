@@ -120,6 +120,8 @@ class Int(Discrete):
         return value
 
     def index(self, value: Any) -> int:
+        if self.is_own(value):  # the end of the range that is nearest
+            value = min(self.high, max(self.low, value))
         if type(value) is not int or not self.low <= value <= self.high:
             raise self._refused(value)
         return value - self.low
@@ -130,7 +132,7 @@ class Int(Discrete):
     def to_unit(self, value: Any) -> float:
         if not self.log:
             return super().to_unit(value)
-        self.index(value)
+        value = self.low + self.index(value)
         return (math.log((value - 0.5) * (value + 0.5)) / 2 - self._start) / self._width
 
     def from_unit(self, unit: float) -> int:

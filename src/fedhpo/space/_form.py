@@ -13,7 +13,7 @@ from fedhpo.space._hyperparameter import Hyperparameter
 from fedhpo.space.config import SCOPES
 
 KINDS: dict[str, type[Hyperparameter]] = {"float": Float, "int": Int, "choice": Choice, "ordinal": Ordinal}
-RANGE = ("low", "high", "log", "default", "when", "type")
+RANGE = ("low", "high", "log", "default", "own", "when", "type")
 KEYS: dict[str, tuple[str, ...]] = {
     "float": (*RANGE, "complement"),
     "int": RANGE,
@@ -35,7 +35,7 @@ MEANT = {
     "scale": "log",
     "kind": "type",
 }
-ALL_KEYS = ("low", "high", "log", "complement", "choices", "values", "value", "default", "when", "type")
+ALL_KEYS = (*RANGE[:3], "complement", "choices", "values", "value", *RANGE[3:])
 
 
 def read(data: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
@@ -220,6 +220,8 @@ def _write_one(value: Any) -> Any:
         table = {"type": "choice", "choices": _plain(value.options)}
     if value.default is not None:
         table["default"] = _plain(value.default)
+    if value.own is not None:
+        table["own"] = value.own
     if value.when:
         table["when"] = {name: _plain(allowed) for name, allowed in value.when.items()}
     return table

@@ -23,6 +23,8 @@ class Hyperparameter(ABC):
     """
 
     default: Any = field(default=None, kw_only=True)
+    #: A number outside the range that the first config has: what an app is run with today, say.
+    own: Any = field(default=None, kw_only=True)
     when: Mapping[str, Any] = field(default_factory=Frozen, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -33,6 +35,17 @@ class Hyperparameter(ABC):
                 object.__setattr__(self, "default", self.check(self.default))
             except InputError as error:
                 raise InputError(f"default: {error}") from None
+        if self.own is not None:
+            ends = getattr(self, "low", None), getattr(self, "high", None)
+            if None in ends:
+                raise InputError(f"own = {self.own!r}: is for ranges; name the value among the choices")
+            object.__setattr__(self, "own", number("own", self.own))
+            if all(type(end) is int for end in ends) and type(self.own) is not int:
+                raise InputError(f"own must be a whole number, as the range is, found {self.own!r}")
+            if ends[0] <= self.own <= ends[1]:
+                raise InputError(f"own = {self.own!r} lies in the range: write default")
+            if self.default is not None:
+                raise InputError(f"own = {self.own!r}: leave out default, or own")
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -86,7 +99,13 @@ class Hyperparameter(ABC):
 
     def default_value(self) -> Any:
         """The explicit default, or else the middle of the sampling scale (the upper one of two)."""
+        if self.own is not None:
+            return self.own
         return self.from_unit(0.5) if self.default is None else self.default
+
+    def is_own(self, value: Any) -> bool:
+        """Whether a value is the one outside the range that is allowed all the same."""
+        return self.own is not None and type(value) in (int, float) and value == self.own
 
     def _refused(self, value: Any) -> InputError:
         return InputError(f"{value!r} is not allowed; allowed: {self.allowed}")

@@ -21,9 +21,34 @@ def app_options(file: StudyFile, space: Space, method: Any) -> dict[str, Any]:
 
 
 def said_of_app(file: StudyFile, space: Space) -> list[str]:
-    """That the app's number of rounds follows the study, where it is another one."""
+    """What is not as the app has it: its number of rounds, and values that trial 0 has."""
     if file.app is None:
         return []
+    return [*_said_of_rounds(file, space), *_said_of_own(space)]
+
+
+def _said_of_own(space: Space) -> list[str]:
+    """Which of the app's own values lie outside their ranges, and which are not known."""
+    outside = {name: one.own for name, one in space.hyperparameters.items() if one.own is not None}
+    unknown = [
+        name
+        for name, one in space.hyperparameters.items()
+        if one.own is None and one.default is None and not name.startswith("policy.")
+    ]
+    lines = [
+        f"space.{name}: the app's own value, {value!r}, lies outside the range; trial 0 is trained with it"
+        for name, value in outside.items()
+    ]
+    if unknown:
+        lines.append(
+            f"the app's own value of {', '.join(unknown)} is not known: trial 0 has the middle of the range "
+            "there (write default = ... in the range to set it)"
+        )
+    return lines
+
+
+def _said_of_rounds(file: StudyFile, space: Space) -> list[str]:
+    assert file.app is not None
     key = _followed(file, space)
     own = None if key is None else read_app(file.app.path).config[key]
     if key is None or own == file.budget.rounds:

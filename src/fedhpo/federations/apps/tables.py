@@ -6,6 +6,7 @@ from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.federations.apps.app_file import AppFile
+from fedhpo.federations.apps.inspection import own_values
 from fedhpo.space import dotted
 
 
@@ -15,16 +16,22 @@ def dotted_tables(tables: dict[str, Any], app: AppFile) -> dict[str, Any]:
 
 
 def with_app_defaults(tables: dict[str, Any], app: AppFile) -> dict[str, Any]:
-    """A space's tables in which every key of the app's run config has the app's own value as its default.
+    """A space's tables in which every hyperparameter has the app's own value as its default, if it is known.
 
-    So the first trial is the app as it is. A value outside of the range leaves the default to the range.
+    So the first trial is the app as it is, also where its value lies outside the range.
     """
+    elsewhere = [
+        key
+        for scope, given in tables.items()
+        for key in given
+        if scope != "policy" and key not in app.config and isinstance(given[key], dict)
+    ]
+    known = {**app.config, **own_values(app, elsewhere)}
     return {
         scope: {
-            key: _with_default(table, app.config[key]) if key in app.config else table
-            for key, table in given.items()
+            key: _with_default(table, known[key]) if key in known else table for key, table in given.items()
         }
-        if scope in ("client", "model")
+        if scope != "policy"
         else given
         for scope, given in tables.items()
     }
@@ -38,9 +45,12 @@ def _with_default(table: Any, value: Any) -> Any:
         return {**table, "default": value} if value in choices else table
     low, high = table.get("low"), table.get("high")
     numbers = all(isinstance(one, int | float) for one in (low, high, value))
-    if not numbers or isinstance(value, bool) or not low <= value <= high:
+    if not numbers or isinstance(value, bool):
         return table
-    if isinstance(low, int) and isinstance(high, int) and table.get("type") != "float":
+    whole = isinstance(low, int) and isinstance(high, int) and table.get("type") != "float"
+    if not low <= value <= high:
+        return {**table, "own": value} if isinstance(value, int) or not whole else table
+    if whole:
         return {**table, "default": value} if isinstance(value, int) else table
     return {**table, "default": float(value)}
 
