@@ -421,7 +421,7 @@ class Study:
         `ray` is the address of a Ray cluster that trains, see `fedhpo.simulate`.
         """
         if self.file.app is not None:
-            return self._app_federation()
+            return self._app_federation(workers, ray)
         from fedhpo.federations.simulate import simulate
 
         self.check_place(SIMULATION)
@@ -451,8 +451,8 @@ class Study:
         except InputError as error:
             raise self._error("", error) from error
 
-    def _app_federation(self) -> Federation:
-        """The study's Flower app, with its nodes in this process."""
+    def _app_federation(self, workers: int | None, ray: str | None) -> Federation:
+        """The study's Flower app, with its nodes in this process, in so many workers or on a Ray cluster."""
         from fedhpo.federations.apps.in_process import app_in_process
 
         app, cap = self.file.app, self.file.server.weight_cap
@@ -468,6 +468,8 @@ class Study:
                 self.objective,
                 app.setup,
                 app.node_config,
+                workers=workers,
+                ray=ray,
                 weight_cap=cap,
                 **app_options(self.file, self.space, self.method),
                 **settings,

@@ -465,3 +465,4 @@ class AppFederation(RemoteClients):
     def close(self) -> None:
         self._trials.clear()
         self._captures.close()
+        super().close()

@@ -1,4 +1,4 @@
-"""A Flower app with all its nodes in this process."""
+"""A Flower app with all its nodes on this machine, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.federation import AppFederation
+from fedhpo.federations.apps.in_workers import app_grid
 from fedhpo.federations.apps.loaded import find_modules_in, load_client, load_server, prepare
 from fedhpo.federations.apps.quiet import to_standard_error
 from fedhpo.federations.apps.wrapper import wrap
-from fedhpo.federations.flower.in_process import InProcessGrid
 from fedhpo.protocol.objective import Objective
 
 
@@ -21,13 +21,17 @@ def app_in_process(
     objective: Objective,
     setup: str | None = None,
     node_config: Mapping[str, Any] | None = None,
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
     **options: Any,
 ) -> AppFederation:
     """The app at this path as a federation of so many clients, none of its lines changed.
 
     `setup` names a function that is called before the app is imported, such as one that puts a data set on
     this machine in the place of one that the app would load from the network. `node_config` are further keys
-    of every node's config; `{}` in a text stands for the node's number.
+    of every node's config; `{}` in a text stands for the node's number. With `workers`, or a Ray cluster,
+    other processes do the clients' work, and call `setup` too.
     """
     app = read_app(path)
     find_modules_in(app)
@@ -38,7 +42,7 @@ def app_in_process(
         {"partition-id": number, "num-partitions": clients, **_numbered(node_config or {}, number)}
         for number in range(clients)
     ]
-    grid = InProcessGrid(wrap(client), nodes, app.config, seed=0)
+    grid = app_grid(app, wrap(client), nodes, setup, workers, ray)
     return AppFederation(grid, app, server, objective, clients=clients, repeatable=True, **options)
 
 

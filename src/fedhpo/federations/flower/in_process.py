@@ -16,7 +16,7 @@ from fedhpo.federations.flower.identity import assume_identity
 
 _RUN, _SERVER = 1, 1
 #: Flower's code for a client app that raised an exception.
-_RAISED = 2
+RAISED = 2
 
 
 class InProcessGrid(Grid):
@@ -72,13 +72,16 @@ class InProcessGrid(Grid):
         try:
             return self.app(message, context)
         except Exception as error:
-            return Message(Error(_RAISED, in_words(error)), reply_to=message)
+            return Message(Error(RAISED, in_words(error)), reply_to=message)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Send, and pull the replies."""
         return self.pull_messages(self.push_messages(messages))
+
+    def close(self) -> None:
+        """There is nothing to end here; nodes that are workers have processes."""
 
     def create_message(self, *arguments: Any, **options: Any) -> Message:
         """Deprecated by Flower."""

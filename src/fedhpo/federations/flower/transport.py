@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fedhpo.federations.flower import messages as wire
 from fedhpo.federations.flower.arrays import decode, encode
 from fedhpo.federations.flower.identity import RUNTIME
+from fedhpo.federations.flower.in_process import InProcessGrid
 from fedhpo.federations.remote.layout import Layout
 from fedhpo.federations.remote.transport import Outgoing, Parcel, Trouble
 from fedhpo.protocol.reasons import Reason, Why
@@ -89,6 +90,11 @@ class FlowerTransport:
 
     def check(self, wanted: int) -> None:
         """Nodes may join at any time."""
+
+    def close(self) -> None:
+        """A grid in this process may have workers."""
+        if isinstance(self.grid, InProcessGrid):
+            self.grid.close()
 
     def wait(self, seconds: float) -> None:
         """Rest so long: Flower does not say when a reply comes."""

@@ -86,6 +86,9 @@ class CollabTransport:
                 raise one
             found.append(one)
 
+    def close(self) -> None:
+        """The job ends by itself."""
+
     def wait(self, seconds: float) -> None:
         """Rest so long, or until a reply comes."""
         self._bell.wait(seconds)

@@ -336,6 +336,9 @@ class RemoteClients(Federation):
                 raise InputError(f"client {client} is not there: clients are {known[0]}..{known[-1]}")
         return chosen
 
+    def close(self) -> None:
+        self._post.transport.close()
+
     @property
     def dropped(self) -> dict[str, int]:
         """How often something was rejected or dropped so far, by what it was."""

@@ -256,3 +256,4 @@ class RemoteFederation(HoldsTrials, RemoteClients):
 
     def close(self) -> None:
         self._trials.clear()
+        super().close()

@@ -328,6 +328,7 @@ class RemoteLearnerFederation(RemoteClients):
 
     def close(self) -> None:
         self._trials.clear()
+        super().close()
 
 
 def report_of(

@@ -75,6 +75,9 @@ class PoolTransport:
         """All parties are always there."""
         return range(self._parties)
 
+    def close(self) -> None:
+        """Whoever started the pool closes it."""
+
     def wait(self, seconds: float) -> None:
         """There is nothing to wait for: `pull` does."""
 

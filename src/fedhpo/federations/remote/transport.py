@@ -83,6 +83,9 @@ class Transport(Protocol):
     def wait(self, seconds: float) -> None:
         """Rest so long, or until a reply comes."""
 
+    def close(self) -> None:
+        """Free what it holds, such as processes of its own."""
+
     def nodes(self) -> Iterable[int]:
         """The nodes that are there now."""
 
