@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
+from fedhpo.engine import fold
 from fedhpo.engine.executor import AddTask, TrainTask, add_up
 from fedhpo.engine.pool import Done, Order
-from fedhpo.federations import branches
 from fedhpo.federations.branches import Branches
 from fedhpo.protocol.reasons import Reason, Why
 
@@ -125,4 +125,4 @@ def test_bits_do_not_depend_on_workers(monkeypatch):
 
 
 def test_cohorts_of_ten_take_four_at_a_time():
-    assert (branches.TOGETHER, branches.LARGE) == (4, 500_000)
+    assert (fold.TOGETHER, fold.LARGE) == (4, 500_000)

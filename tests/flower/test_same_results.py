@@ -6,8 +6,11 @@ from flower_cases import SMALL, small_data, small_federation
 from flwr.clientapp import ClientApp
 
 import fedhpo as fh
+from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.canonical import canonical
-from fedhpo.flower import InProcessGrid, client
+from fedhpo.engine import fold
+from fedhpo.federations import simulated as simulated_federation
+from fedhpo.flower import FlowerFederation, InProcessGrid, client
 from fedhpo.flower.server_app import federation_of
 from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.protocol.federation import Cost, Status
@@ -184,3 +187,33 @@ def count_messages(federation):
 
     federation._post.transport.grid.push_messages = counting
     return sent
+
+
+@pytest.mark.parametrize("cohort", [8, 24, 40])
+@pytest.mark.parametrize("large", [fold.LARGE, 1], ids=["small", "large"])
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_sums_follow_the_work_and_not_the_place(cohort, large, clip, monkeypatch):
+    """From 32 members on, and for large models, workers add up in groups, and so does a server."""
+    monkeypatch.setattr(fold, "LARGE", large)
+    monkeypatch.setattr(simulated_federation, "LARGE", large)
+    how = Aggregation(clip_norm=clip, weight_cap=100.0)
+    data = fh.load("digits", clients=40, partition={"kind": "iid"})
+    app = client(
+        ClientApp(),
+        study=digits(
+            {"name": "random"}, data={"name": "digits", "clients": 40, "partition": {"kind": "iid"}}
+        ),
+    )
+    grid = InProcessGrid(app, 40)
+    settings = {"clip_norm": clip, "weight_cap": 100.0}
+    with (
+        fh.simulate("mlp", data, workers=0, stacking=False, **settings) as here,
+        FlowerFederation(grid, "mlp", clients=40, repeatable=True, aggregation=how) as there,
+    ):
+        found = []
+        for federation in (here, there):
+            federation.start(0, {}, seed=3)
+            for _ in range(2):
+                federation.round([fh.Work(0, range(cohort), {"lr": 0.3, "batch_size": 8})])
+            found.append(federation.state(0).arrays["weights"])
+    assert found[0].tobytes() == found[1].tobytes()

@@ -53,6 +53,7 @@ ARGUMENTS = {
     "preflight": (Config(), "accuracy"),
     "stable_name": (0,),
     "distances": ([0], 0),
+    "folds": (3, {}),
     "close": (),
 }
 

@@ -10,12 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedhpo.engine.executor import Job, Shares, TrainTask
+from fedhpo.engine.fold import together
 from fedhpo.engine.stacked import stacks
-
-#: Members of a task that is not stacked, at most, and tasks that a round has at least: with fewer of them
-#: workers would wait for each other.
-MOST_TOGETHER = 8
-FEWEST_TASKS = 16
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,8 @@ def _groups(members: Sequence[Member], alone: Sequence[int]) -> list[list[int]]:
     found = []
     for number, run in itertools.groupby(alone, key=lambda i: _round(members[i])):
         inside = list(run)
-        together = 1 if number is None else max(1, min(MOST_TOGETHER, len(inside) // FEWEST_TASKS))
-        found += [inside[i : i + together] for i in range(0, len(inside), together)]
+        few = 1 if number is None else together(len(inside))
+        found += [inside[i : i + few] for i in range(0, len(inside), few)]
     return found
 
 

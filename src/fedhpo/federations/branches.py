@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fedhpo.engine.executor import AddTask
+from fedhpo.engine.fold import TOGETHER
 from fedhpo.engine.pool import Done, Order
 
-#: Numbers from which on an update is worth a message to the worker that adds it up.
-LARGE = 500_000
-#: Outputs that are added up at once; as many lie in memory until the last of them is there.
-TOGETHER = 4
 #: How often a sum is begun: what it adds up may be lost with the machine that holds it.
 ATTEMPTS = 2
 

@@ -30,6 +30,7 @@ from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, S
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import FlatModel
+from fedhpo.engine.fold import LARGE
 from fedhpo.engine.frozen import Shapes
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
@@ -37,7 +38,7 @@ from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
-from fedhpo.federations.branches import LARGE, Branches, Whole
+from fedhpo.federations.branches import Branches, Whole
 from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm, warn_of_drawn
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server

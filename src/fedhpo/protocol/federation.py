@@ -541,6 +541,10 @@ class Federation(ABC):
         counts = {split: len(numbers) for split, numbers in clients.items()}
         return {"clients": counts, "federation": code_of(type(self))}
 
+    def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
+        """Whether updates of such a round are added up in groups, so that a repeat depends on which."""
+        return False
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are (`fedhpo.data.distances`); None if that cannot be computed."""
         return None

@@ -159,6 +159,9 @@ class Through(Federation):
         """What a client is called in every run."""
         return self.inner.stable_name(client)
 
+    def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
+        return self.inner.folds(cohort, model)
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are."""
         return self.inner.distances(clients, seed)

@@ -216,7 +216,7 @@ def _opened(
         budget=prepared.budget,
         fingerprint=_belongs_to(federation, method, search.space) if kept else None,
         refusal=lambda old, new: refuses_more(method, old, new, search.rounds, private=prepared.private),
-        numbers=_numbers(federation, private=prepared.private),
+        numbers=_numbers(federation, prepared),
     )
     run.ledger.earlier = run.record.earlier
     return run
@@ -300,9 +300,15 @@ def _finished(
     return result
 
 
-def _numbers(federation: Federation, *, private: bool) -> dict[str, int]:
+def _numbers(federation: Federation, prepared: Prepared) -> dict[str, int]:
     """The numbers on which the results of such a run depend, besides the method's own."""
-    apply = {"engine": True, "privacy": private, "remote": federation.remote}
+    search = prepared.search
+    apply = {
+        "engine": True,
+        "privacy": prepared.private,
+        "remote": federation.remote,
+        "fold": federation.remote and federation.folds(search.cohort, search.space.default().model),
+    }
     return {what: NUMBERS[what] for what, applies in apply.items() if applies}
 
 

@@ -20,6 +20,7 @@ from fedhpo.engine.executor import JobResult
 from fedhpo.engine.factory import ZooModel, model_factory
 from fedhpo.engine.fingerprint import model_of
 from fedhpo.engine.flat import ModelFactory
+from fedhpo.engine.fold import Folded, folds
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.remote import messages
@@ -139,6 +140,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         # As in the simulated federation, whose sums are taken in this order.
         sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
         optimiser, aggregate = self._trials.server_side(work)
+        if self._sums and not work.products and folds(len(sequence), len(trial.weights)):
+            aggregate = Folded(self._aggregation, sequence, len(trial.weights))
         gathering = Gathering.of(
             len(trial.weights),
             sequence,
@@ -148,6 +151,16 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             limits=(self._limits(work.cohort, "train"), self._limits(work.cohort, "validation")),
         )
         return Round(work, trial, optimiser, gathering)
+
+    @property
+    def _sums(self) -> bool:
+        """Whether a round's updates are only added up."""
+        return self._strategy is None and self._aggregation.sums
+
+    def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
+        if not self._sums or protocol.REPEATABLE not in self.capabilities:
+            return False
+        return folds(cohort, 0) or folds(cohort, self._model.first(model, 0)[0].size)
 
     def _epochs(self, config: Mapping[str, Any]) -> int:
         """Checks client hyperparameters, where the clients' training is ours, and counts epochs."""
