@@ -77,7 +77,7 @@ def app_grid(
     workers: int | None = None,
     ray: str | None = None,
 ) -> InProcessGrid:
-    """The nodes of an app, by their configs: in this process, or answered for by worker processes or a Ray cluster."""
+    """The nodes of an app, by their configs: in this process, in workers, or on a Ray cluster."""
     pool = _pool(app, setup, workers, ray)
     if pool is None:
         return InProcessGrid(client, nodes, app.config, seed=0)
