@@ -20,7 +20,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from fedhpo.cli.arguments import add_output, clients, epsilon, natural, positive, seconds
+from fedhpo.cli.completion import SHELLS, complete
 from fedhpo.cli.elsewhere import brought, elsewhere
+from fedhpo.cli.guess import Parser
 from fedhpo.cli.output import print_json, reserved
 from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.core.errors import FedhpoError
@@ -35,7 +37,7 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     A command that another package brings has its options where it is among those `chosen`: only then is it
     imported.
     """
-    main = argparse.ArgumentParser(
+    main = Parser(
         prog="fedhpo", description="Tune the hyperparameters of federated learning.", allow_abbrev=False
     )
     main.add_argument("--version", action="version", version=f"fedhpo {VERSION}")
@@ -127,9 +129,20 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
         "--draws", type=positive, metavar="N", default=5, help="times that it is gone through (default: 5)"
     )
 
-    new = command("new", "Write a working app to begin with.")
-    new.add_argument("kind", metavar="KIND", help="flower or nvflare")
-    new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part names the app")
+    check = command("check", "Is a study right, and what will it cost? Nothing is tuned.")
+    check.add_argument("study", metavar="STUDY", help="the study file (TOML)")
+    check.add_argument(
+        "--workers", type=natural, metavar="N", help="worker processes (default: one per core)"
+    )
+
+    completion = command("completion", "Print what makes your shell complete commands and options.")
+    completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
+
+    new = command("new", "Write a working study, app or job to begin with.")
+    new.add_argument("kind", metavar="KIND", help="torch, csv, flower or nvflare")
+    new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part is the name")
+    new.add_argument("files", metavar="FILE", nargs="*", help="of csv: the parties' CSV files, one each")
+    new.add_argument("--label", metavar="COLUMN", help="of csv: what is predicted (default: guessed)")
 
     command("schema", "Print the JSON schema of study files.")
     for name, about in elsewhere(chosen).items():
@@ -275,6 +288,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     whole = arguments is None  # the process is this command's
     arguments = sys.argv[1:] if arguments is None else arguments
     first = next((one for one in arguments if not one.startswith("-")), "")
+    if whole:
+        complete(parser)
     try:
         options = parser([first]).parse_args(arguments)
     except SystemExit as stop:  # argparse has said why

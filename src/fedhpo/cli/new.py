@@ -1,4 +1,4 @@
-"""`fedhpo new`: a working app to begin with."""
+"""`fedhpo new`: a working study, app or job to begin with."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from fedhpo.cli import OK
 from fedhpo.cli.output import print_json
 from fedhpo.core.errors import InputError, unknown_name
 
-KINDS = ("flower", "nvflare")
+KINDS = ("torch", "csv", "flower", "nvflare")
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the app, and say what to do next."""
     if options.kind not in KINDS:
-        raise unknown_name("kind of app", options.kind, KINDS)
+        raise unknown_name("kind", options.kind, KINDS)
+    if options.files and options.kind != "csv":
+        raise InputError(f"{options.files[0]!r} is one argument too many: only `fedhpo new csv` takes files")
+    if options.label is not None and options.kind != "csv":
+        raise InputError(f"--label has no effect with `fedhpo new {options.kind}`: only with csv")
     directory = Path(options.directory)
     name = directory.name
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -27,25 +31,42 @@ def run(options: argparse.Namespace) -> int:
         )
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(f"DIRECTORY = {str(directory)!r}: must be new, or empty")
-    files, begin = _files(options.kind, name, directory)
+    files, begin, said = _files(options, name, directory)
     written = _write(directory, files)
     if options.json:
-        print_json({"files": [str(path) for path in written]})
+        print_json({"files": [str(path) for path in written], "found": said})
     else:
+        print("".join(f"{line}\n" for line in said), end="")
         print("\n".join(f"wrote {path}" for path in written))
         print(f"next: cd {directory} && {begin}")
     return OK
 
 
-def _files(kind: str, name: str, directory: Path) -> tuple[Mapping[str, str], str]:
-    """The files of an app by their places, and how it is begun."""
-    if kind == "flower":
+def _files(
+    options: argparse.Namespace, name: str, directory: Path
+) -> tuple[Mapping[str, str], str, list[str]]:
+    """The files by their places, how to begin with them, and what was found on the way."""
+    begin = "fedhpo check study.toml && fedhpo tune study.toml"
+    if options.kind == "torch":
+        from fedhpo.study.new_torch import study_files
+
+        return study_files(name), begin, []
+    if options.kind == "csv":
+        from fedhpo.study.new_csv import study_text, survey
+
+        if not options.files:
+            raise InputError("FILE is missing: fedhpo new csv DIRECTORY north.csv south.csv ..., one a party")
+        found = survey(options.files, options.label)
+        said = [f"predicts {found.label!r} from {len(found.kinds) - len(found.drop) - 1} columns"]
+        said += [f"drops {column!r}: {why}" for column, why in found.drop.items()]
+        return {"study.toml": study_text(name, found, directory)}, begin, said
+    if options.kind == "flower":
         from fedhpo.flower.template import app_files
 
-        return app_files(name, directory), f"python -m {name.replace('-', '_')}    (or: flwr run .)"
+        return app_files(name, directory), f"python -m {name.replace('-', '_')}    (or: flwr run .)", []
     from fedhpo.nvflare.template import job_files
 
-    return job_files(name), "python job.py"
+    return job_files(name), "python job.py", []
 
 
 def _write(directory: Path, files: Mapping[str, str]) -> list[Path]:

@@ -12,19 +12,22 @@ def run(options: argparse.Namespace) -> int:
     """Go through the study on its clients' clock, without training."""
     from fedhpo.pages.numbers import duration, megabytes, whole
     from fedhpo.study import Study
+    from fedhpo.study.outlook import CLOCK
 
-    plan = Study.load(options.study).plan(options.draws)
+    study = Study.load(options.study)
+    plan = study.plan(options.draws)
     if options.json:
-        print_json(plan.to_dict())
+        clock = {} if study.fleet is not None else dict.fromkeys(CLOCK)
+        print_json({**plan.to_dict(), **clock})
         return OK
     least, most = min(plan.seconds), max(plan.seconds)
     others = [f"{share:.1%} {kind}" for kind, share in plan.replies.items() if kind != "ok"]
+    clock = study.fleet is not None
+    unknown = "not known: [federation] says how fast clients are; time on this machine: fedhpo check"
+    range_ = f"{duration(plan.mean)} ({duration(least)} to {duration(most)} in {options.draws} draws)"
     rows = [
-        (
-            "wall time",
-            f"{duration(plan.mean)} ({duration(least)} to {duration(most)} in {options.draws} draws)",
-        ),
-        ("rounds", f"{whole(plan.rounds)}, {duration(plan.round_seconds)} each"),
+        ("wall time", range_ if clock else unknown),
+        ("rounds", whole(plan.rounds) + (f", {duration(plan.round_seconds)} each" if clock else "")),
         ("client-rounds", whole(plan.client_rounds)),
         ("replies", ", ".join([f"{plan.replies.get('ok', 0):.1%} in time", *others])),
         ("sent to clients", megabytes(plan.bytes_down)),

@@ -223,6 +223,12 @@ class SimulatedFederation(HoldsTrials):
 
         preflight(self._setup, config.model, config.client, metric)
 
+    def seconds_a_row(self, config: Config) -> float | None:
+        """How long one thread of this machine trains on a row; see `fedhpo.engine.pace`."""
+        from fedhpo.engine.pace import seconds_a_row
+
+        return seconds_a_row(self._setup, config.model, config.client)
+
     def model(self, trial: int) -> nn.Module:
         """The trial's model as a module, for use outside the federation."""
         one = self._trials[trial]
@@ -633,11 +639,14 @@ class SimulatedFederation(HoldsTrials):
     # The federation itself
 
     def untrained(self, seed: int) -> UntrainedFederation:
-        """The same clients with another draw of their fleet, and nobody trains: to plan with."""
-        setup, timing = self._setup, self._timing
-        if timing is None:
-            raise InputError("fleet is missing: without it there is no time to plan")
-        fleet = replace(timing.fleet, seed=derive(seed, "fleet", timing.fleet.seed))
+        """The same clients with another draw of their fleet, and nobody trains: to plan with.
+
+        Without a fleet everybody is there, and the clock means nothing.
+        """
+        setup, fleet = self._setup, Fleet()
+        if self._timing is not None:
+            fleet = self._timing.fleet
+            fleet = replace(fleet, seed=derive(seed, "fleet", fleet.seed))
         return UntrainedFederation(
             setup.factory, setup.data, fleet, seed, own_training=setup.train is not None
         )

@@ -142,6 +142,7 @@ class UntrainedFederation(Federation):
         drawn = stream(self._seed, "losses", trial.seed, float(timed.last).hex()).random((2, members))
         drawn[:, status != Status.OK] = np.nan
         rows = self._sizes["train"][cohort]
+        samples = epochs_of(work, own_training=self._own_training) * rows * (status == Status.OK)
         return RoundReport(
             work.trial,
             after.round,
@@ -155,7 +156,7 @@ class UntrainedFederation(Federation):
             1 - drawn[0],
             1 - drawn[1],
             dict(timed.reasons),
-            Cost(1, members, 4 * trial.size * members, 4 * trial.size * replies),
+            Cost(1, members, 4 * trial.size * members, 4 * trial.size * replies, int(samples.sum())),
             span=(timed.begun, timed.last),
         )
 

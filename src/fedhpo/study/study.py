@@ -610,17 +610,22 @@ class Study:
             except InputError as error:
                 raise self._error("", error) from None
 
-    def plan(self, draws: int = 5, *, federation: Federation | None = None) -> TimePlan:
-        """How long it will take by its clients' clock; needs `[federation]`. See `fedhpo.tuning.plan`.
+    def preflight(self, federation: Federation) -> None:
+        """Try one batch of one client; see `fedhpo.engine.preflight`."""
+        try:
+            federation.preflight(self.space.default(), self._objective_of(federation).metric)
+        except InputError as error:
+            raise self._error("", error) from error
 
+    def plan(self, draws: int = 5, *, federation: Federation | None = None) -> TimePlan:
+        """What it will cost, and how long it will take by its clients' clock. See `fedhpo.tuning.plan`.
+
+        Without `[federation]` the study does not say how fast clients are: its seconds then mean nothing.
         A simulated `federation` with a fleet takes the place of the one that the study describes.
         """
         from fedhpo.federations.simulated import SimulatedFederation
         from fedhpo.tuning.plan import plan_time
 
-        if self.fleet is None and federation is None:
-            need = "federation is missing: write [federation], with speed and availability of the clients"
-            raise self._error("", InputError(need))
         budget = self.file.budget
         with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
             if not isinstance(opened, SimulatedFederation):

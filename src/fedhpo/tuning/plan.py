@@ -26,7 +26,8 @@ class TimePlan:
     """What was found; `seconds` are those of each draw, all else is a mean over draws.
 
     `replies` are the shares of the clients' replies by what became of them, `round_seconds` the mean length
-    of a round.
+    of a round. `samples` are rows trained on, `evaluations` models scored by a client, `auto` what the method
+    `auto` would take, and why.
     """
 
     seconds: Sequence[float]
@@ -36,6 +37,10 @@ class TimePlan:
     bytes_down: float
     bytes_up: float
     replies: Mapping[str, float]
+    samples: float
+    evaluations: float
+    epsilon: float | None
+    auto: Mapping[str, str] | None
 
     @property
     def mean(self) -> float:
@@ -84,6 +89,7 @@ def plan_time(
         prepared.search.conclude()
         conclude(prepared.search, best, prepared.baseline)
         sessions.append(session)
+        auto = prepared.search.facts.get("auto")
     costs = [session.ledger.cost for session in sessions]
     replies = sum((session.replies for session in sessions), Counter())
     return TimePlan(
@@ -94,4 +100,8 @@ def plan_time(
         fmean(cost.bytes_down for cost in costs),
         fmean(cost.bytes_up for cost in costs),
         {why: count / replies.total() for why, count in replies.most_common()},
+        fmean(cost.samples for cost in costs),
+        fmean(cost.evaluations for cost in costs),
+        prepared.budget.epsilon,
+        auto,
     )
