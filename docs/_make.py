@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE))
 
 if __name__ == "__main__":
     import bad_inputs
+    import foreign_words
 
     from fedhpo.study.page import page
 
@@ -20,3 +21,4 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as folder:
             results.append(case.run(Path(folder)))
     (HERE / "bad-inputs.md").write_text(bad_inputs.page(results), encoding="utf-8")
+    (HERE / "words.md").write_text(foreign_words.page(), encoding="utf-8")

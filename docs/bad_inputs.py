@@ -357,7 +357,12 @@ CASES = [
         "share",
         {"federation": 'availability = "day_night"\nshare = 0.9'},
     ),
-    Case("nothing to plan by", "federation", command=("plan", "study.toml")),
+    Case(
+        "a learner has no clock",
+        "model",
+        {"model": 'name = "svm"', "space.client": "C = { low = 0.1, high = 1.0 }", "budget": "rounds = 1"},
+        command=("plan", "study.toml"),
+    ),
     Case(
         "a table with a clock",
         "federation",

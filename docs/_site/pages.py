@@ -38,6 +38,7 @@ SECTIONS: dict[str, list[str]] = {
         "start.md",
         *(f"start/{name}.md" for name in START),
         "glossary.md",
+        "words.md",
         "alternatives.md",
     ],
     "Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS],

@@ -241,7 +241,10 @@ if not TYPE_CHECKING:  # else type checkers would take every name for one of our
             return getattr(importlib.import_module(_HOME[name]), name)
         if name in _PACKAGES:
             return importlib.import_module(f"fedhpo.{name}")
-        raise AttributeError(f"module 'fedhpo' has no attribute {name!r}")
+        from fedhpo.core.words import NAMES
+
+        hint = f": use {NAMES[name]}" if name in NAMES else ""
+        raise AttributeError(f"module 'fedhpo' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Find the run's place, and tune there."""
-    _begin_early(options)
-    from fedhpo.study import Study
+    from fedhpo.workers.spawn import end_early
 
-    study = Study.load(options.study)
-    return begin(study if options.device is None else study.with_device(options.device), options)
+    try:
+        _begin_early(options)
+        from fedhpo.study import Study
+
+        study = Study.load(options.study)
+        return begin(study if options.device is None else study.with_device(options.device), options)
+    finally:
+        end_early()
 
 
 def _begin_early(options: argparse.Namespace) -> None:
@@ -63,7 +68,6 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
     from fedhpo.pages.numbers import finite
     from fedhpo.report import write_report
     from fedhpo.tuning.progress import progress
-    from fedhpo.workers.spawn import end_early
 
     for line in study.said():
         note(line)
@@ -79,8 +83,6 @@ def tune(study: Study, path: Path, options: argparse.Namespace) -> int:
         if kept is None:  # at once: there is nothing to show
             raise
         found = kept
-    finally:
-        end_early()
     outcome = finite(dict(found))
     report = write_report([path], path / "report.html")
     if options.json:

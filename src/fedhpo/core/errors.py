@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from fedhpo.core.words import KEYS
+
 
 class FedhpoError(Exception):
     """Base of all errors raised by fedhpo."""
@@ -45,7 +47,8 @@ class MissingExtraError(FedhpoError, ImportError):
     __module__ = "fedhpo.errors"
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is needed here: pip install 'fedhpo[{extra}]'")
+        way = f"in a clone of fedhpo, pip install -c constraints.txt -e '.[{extra}]'"
+        super().__init__(f"{package} is needed here: {way}")
 
 
 class WorkersUnavailable(FedhpoError):
@@ -59,7 +62,7 @@ def unknown_name(
 ) -> InputError:
     """An `InputError` for a name that is not one of `known`, with the nearest one suggested.
 
-    `means` are names that others use, each with ours.
+    `means` are names that others use, each with ours. Words of other tools are answered with ours.
 
     >>> str(unknown_name("method", "hyperbnad", ["sha", "hyperband"]))
     "unknown method 'hyperbnad' (did you mean 'hyperband'?); known: hyperband, sha"
@@ -68,6 +71,8 @@ def unknown_name(
     near = (means or {}).get(name) if isinstance(name, str) else None
     near = near or nearest(name, known)
     hint = f" (did you mean {near!r}?)" if near else ""
+    if not near and isinstance(name, str) and name.casefold() in KEYS:
+        hint = f" ({KEYS[name.casefold()]})"
     found = repr(name)
     found = found if len(found) <= 80 else f"{found[:77]}..."
     return InputError(f"unknown {kind} {found}{hint}; known: {', '.join(known)}")

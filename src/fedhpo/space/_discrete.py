@@ -193,7 +193,9 @@ class Listed(Discrete):
     def _store(self, name: str) -> None:
         given = getattr(self, name)
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-            raise InputError(f"{name} must be a list, found {given!r}")
+            parts = [part.strip() for part in given.split(",")] if isinstance(given, str) else []
+            instead = f": write [{', '.join(parts)}]" if len(parts) > 1 else ""
+            raise InputError(f"{name} must be a list, found {given!r}{instead}")
         listed = tuple(frozen_value(name, value) for value in given)
         if not listed:
             raise InputError(f"{name} must not be empty")

@@ -121,10 +121,11 @@ def _kind(column: str, frames: Sequence[Frame]) -> str:
     numeric = {one.dtype != object for one in cells if any(cell is not None for cell in one.tolist())}
     if len(numeric) > 1:
         return "numbers at some parties, texts at others"
-    known = [cell for one in cells for cell in one.tolist() if cell is not None and cell == cell]
+    by_party = [[cell for cell in one.tolist() if cell is not None and cell == cell] for one in cells]
+    known = [cell for one in by_party for cell in one]
     if not known:
         return "no values"
-    different = len(set(known)) / len(known)
+    different = max(len(set(one)) / len(one) for one in by_party if one)  # two parties may number alike
     if numeric == {True}:
         names = column.casefold().replace("_", " ").split()
         numbers = different == 1 and any(word in _NUMBERS for word in names)

@@ -37,7 +37,8 @@ def problems(error: ValidationError, model: type[BaseModel], where: str = "") ->
         elif one["type"] == "missing":
             line = _missing(path, found)
         else:
-            line = f"{path} = {shown(one['input'])}: must be {allowed(found)}"
+            such = "".join(f", such as {example}" for example in found.get("examples", ()))
+            line = f"{path} = {shown(one['input'])}: must be {allowed(found)}{such}"
         lines.setdefault(path, line)  # a union reports each of its members
     return list(lines.values())
 

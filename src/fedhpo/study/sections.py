@@ -55,7 +55,11 @@ class Data(OpenSection):
         "csv", description="a data set, or `package.module:function`; may be left out where `files` is given"
     )
     clients: int | None = Field(None, ge=1, description="number of clients; the set's own if left out")
-    partition: dict[str, Any] | None = Field(None, description="how rows are dealt to clients, by `kind`")
+    partition: dict[str, Any] | None = Field(
+        None,
+        description="how rows are dealt to clients, by `kind`",
+        examples=["{ kind = 'dirichlet', alpha = 0.5 }"],
+    )
     split: dict[str, Any] | None = Field(None, description="which rows validate and test, by `kind`")
     seed: int = Field(
         0,

@@ -629,7 +629,8 @@ class Study:
         budget = self.file.budget
         with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
             if not isinstance(opened, SimulatedFederation):
-                raise InputError(f"a plan needs a simulated federation, not {type(opened).__name__}")
+                need = "model: a plan goes through rounds of a torch model in a simulation, and there is none"
+                raise self._error("", InputError(need))
             try:
                 return plan_time(
                     opened.untrained,
