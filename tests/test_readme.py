@@ -86,7 +86,6 @@ def test_every_command_works_as_it_is_typed(readme, tmp_path, monkeypatch, capsy
             continue
         words = line.replace("runs/NAME", "runs/study").split()[1:]
         small = {
-            "table": ["--configs", "2", "--workers", "0"],
             "compare": ["--workers", "0"],
             "advise": ["--workers", "0"],
         }
