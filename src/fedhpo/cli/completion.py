@@ -16,10 +16,10 @@ def run(options: argparse.Namespace) -> int:
     from fedhpo.cli.output import print_json
 
     try:
-        import argcomplete
+        from argcomplete.shell_integration import shellcode
     except ImportError:
         raise MissingExtraError("argcomplete", "completion") from None
-    script: str = argcomplete.shellcode(["fedhpo"], shell=options.shell)
+    script: str = shellcode(["fedhpo"], shell=options.shell)
     if options.json:
         print_json({"shell": options.shell, "script": script})
     else:

@@ -17,16 +17,16 @@ def run(options: argparse.Namespace) -> int:
     study = Study.load(options.study)
     plan = study.plan(options.draws)
     if options.json:
-        clock = {} if study.fleet is not None else dict.fromkeys(CLOCK)
-        print_json({**plan.to_dict(), **clock})
+        unknown = {} if study.fleet is not None else dict.fromkeys(CLOCK)
+        print_json({**plan.to_dict(), **unknown})
         return OK
     least, most = min(plan.seconds), max(plan.seconds)
     others = [f"{share:.1%} {kind}" for kind, share in plan.replies.items() if kind != "ok"]
     clock = study.fleet is not None
-    unknown = "not known: [federation] says how fast clients are; time on this machine: fedhpo check"
+    nobody = "not known: [federation] says how fast clients are; time on this machine: fedhpo check"
     range_ = f"{duration(plan.mean)} ({duration(least)} to {duration(most)} in {options.draws} draws)"
     rows = [
-        ("wall time", range_ if clock else unknown),
+        ("wall time", range_ if clock else nobody),
         ("rounds", whole(plan.rounds) + (f", {duration(plan.round_seconds)} each" if clock else "")),
         ("client-rounds", whole(plan.client_rounds)),
         ("replies", ", ".join([f"{plan.replies.get('ok', 0):.1%} in time", *others])),
