@@ -73,7 +73,7 @@ def survey(files: Sequence[str], label: str | None = None) -> Survey:
         column: _kind(column, [frame for frame in frames if column in frame.columns]) for column in columns
     }
     drop = {column: "not in every file" for column in columns if column not in shared}
-    drop |= {column: why for column, why in kinds.items() if why not in _USED and column != found}
+    drop |= {column: kind for column, kind in kinds.items() if kind not in _USED and column != found}
     drop.update({column: "not in every file" for column in columns if column not in shared})
     if not set(columns) - set(drop) - {found}:
         raise InputError(
