@@ -96,4 +96,8 @@ def test_extras_and_versions_are_those_of_the_package():
     )
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {VERSION}" in cited.splitlines()
-    assert project["version"] == VERSION
+    assert project["dynamic"] == ["version"]  # hatch reads it where the code does
+    papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert papers["dependencies"][0].endswith(f"=={VERSION}")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert changes.split("## ")[1].startswith(VERSION)

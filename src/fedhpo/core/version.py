@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"
 #: What runs of a kind are computed by, besides their method; a run that keeps no number of these has 1.
 NUMBERS: Mapping[str, int] = {
     "engine": 1,  # training, aggregation, scores, samplers: all runs
