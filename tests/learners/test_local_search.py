@@ -15,8 +15,9 @@ from fedhpo.core.streams import derive
 from fedhpo.data import from_clients
 from fedhpo.learners import cross_validated_loss, learner_of
 from fedhpo.protocol.federation import Status
-from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side
+from fedhpo.queries.local_search import LocalSearch, PartySearch
 from fedhpo.queries.pairs import PartyPairs
+from fedhpo.queries.side_by_side import Outcome, side_by_side
 from fedhpo.samplers import TPE, Random
 from fedhpo.space.config import Config
 from fedhpo.testing.parties import BAYES, party_data, party_rows

@@ -8,6 +8,7 @@ import pytest
 import fedhpo as fh
 from fedhpo.privacy.choice import best_by_rank, favoured
 from fedhpo.queries.local_search import LocalSearch, PartySearch
+from fedhpo.queries.smoothing import smoothed
 
 
 def seeded(seed):
@@ -81,6 +82,37 @@ def test_a_party_sends_its_best_and_no_exact_loss(release):
     assert not set(content["losses"]) & set(losses)
     # Laplace of scale 2 / 15: beyond 1.5 once in 75,000 draws.
     np.testing.assert_allclose(content["losses"], [losses[i] for i in order[:2]], atol=1.5)
+
+
+def test_of_one_config_no_loss_is_sent():
+    """Whatever the losses are, the number beside the config is the same."""
+    space = fh.Space(client={"lr": fh.Float(0, 1)})
+    query = LocalSearch(space, configs=16, listed=True, privacy=fh.LocalPrivacy(epsilon=10.0))
+    for level in (0.1, 0.9):
+        search = PartySearch(query, 0, 30)
+        while (config := search.ask()) is not None:
+            search.tell(level * config.client["lr"])
+        assert search.answer().content["losses"] == [0.0]
+    assert query.privacy.to_dict(16, 1)["epsilon_of"] == {"choice": 10.0, "losses": 0.0}
+
+
+def test_a_party_goes_by_a_smooth_surface_of_its_losses():
+    """A valley at 0.8 under noise: the surface's minimum is nearer to it than the lowest loss is."""
+    space = fh.Space(client={"lr": fh.Float(0, 1, default=0.0)})
+    configs = [fh.Config(client={"lr": place / 40}) for place in range(41)]
+    valley, apart = np.array([0.3 + 0.5 * abs(config.client["lr"] - 0.8) for config in configs]), []
+    for seed in range(10):
+        losses = valley + np.random.default_rng(seed).normal(0, 0.1, 41)
+        places = np.argmin(losses), np.argmin(smoothed(space, configs, losses.tolist()))
+        apart.append([abs(place / 40 - 0.8) for place in places])
+    raw, smooth = np.mean(apart, axis=0)
+    assert smooth < 0.6 * raw
+
+
+def test_the_default_is_kept_unless_another_promises_more():
+    space = fh.Space(client={"lr": fh.Choice([0.1, 0.2, 0.3], default=0.2)})
+    configs = [fh.Config(client={"lr": lr}) for lr in (0.1, 0.2, 0.3)]
+    assert smoothed(space, configs, [0.4, 0.4, 0.4]) == pytest.approx([0.4, 0.38, 0.4])
 
 
 def test_what_is_tried_does_not_depend_on_losses():

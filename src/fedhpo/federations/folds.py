@@ -9,7 +9,8 @@ import numpy as np
 from fedhpo.core.streams import derive
 from fedhpo.learners.scoring import FOLDS
 from fedhpo.learners.tasks import ScoreFold, Task
-from fedhpo.queries.local_search import LocalSearch, Outcome
+from fedhpo.queries.local_search import LocalSearch
+from fedhpo.queries.side_by_side import Outcome
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Ended, Pool
 

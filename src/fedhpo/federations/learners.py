@@ -51,8 +51,9 @@ from fedhpo.protocol.federation import (
 from fedhpo.protocol.metrics import Metric, at_clients, check_metrics
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.protocol.reasons import Reason, raised
-from fedhpo.queries.local_search import LocalSearch, PartySearch, side_by_side, unable
+from fedhpo.queries.local_search import LocalSearch, PartySearch, unable
 from fedhpo.queries.own import ask_each, party_at
+from fedhpo.queries.side_by_side import side_by_side
 from fedhpo.space.config import Config
 from fedhpo.workers.pool import Ended, Pool
 from fedhpo.workers.spawn import cores, refuse_in_worker

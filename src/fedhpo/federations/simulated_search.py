@@ -18,7 +18,8 @@ from fedhpo.engine.executor import Setup
 from fedhpo.learners.scoring import fold_rows, number_of_folds
 from fedhpo.protocol.federation import Answer, Federation, Ints, Work
 from fedhpo.protocol.objective import LOCAL_SCORINGS
-from fedhpo.queries.local_search import LocalSearch, Outcome, PartySearch, side_by_side, unable
+from fedhpo.queries.local_search import LocalSearch, PartySearch, unable
+from fedhpo.queries.side_by_side import Outcome, side_by_side
 from fedhpo.space.config import Config
 
 

@@ -119,7 +119,7 @@ def robust_rank(
             middles = (
                 _middles(differences, over, trim)
                 if weights is None
-                else _weighted_middles(differences, weights, trim)
+                else weighted_middles(differences, weights, trim)
             )
         found[trial] = middles[~np.isnan(middles)].mean()
     return found
@@ -142,11 +142,11 @@ def _middles(differences: Floats, over: str, trim: float) -> Floats:
     return found
 
 
-def _weighted_middles(differences: Floats, weights: Floats, trim: float) -> Floats:
+def weighted_middles(differences: Floats, weights: Floats, trim: float) -> Floats:
     """The weighted trimmed mean of each row, NaN in it left out; NaN for a row of nothing else.
 
     >>> rows = np.array([[0.0, 9.0, 2.0, 3.0], [np.nan, 5.0, np.nan, 1.0]])
-    >>> _weighted_middles(rows, np.array([1.0, 1.0, 3.0, 1.0]), 0.25).tolist()
+    >>> weighted_middles(rows, np.array([1.0, 1.0, 3.0, 1.0]), 0.25).tolist()
     [2.25, 3.0]
     """
     order = np.argsort(differences, axis=1, kind="stable")  # NaN comes last

@@ -7,18 +7,15 @@ side of it, and `side_by_side` runs many parties at once, none waiting for anoth
 from __future__ import annotations
 
 import math
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
-from fedhpo.core.journal import Journal
 from fedhpo.core.settings import check_settings, shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.privacy.local import LocalPrivacy, bounded
@@ -26,6 +23,7 @@ from fedhpo.protocol.federation import Answer, Cost, Status
 from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.public_list import public_list
+from fedhpo.queries.smoothing import smoothed
 from fedhpo.samplers import TPE, Asker
 from fedhpo.space import Space
 from fedhpo.space.config import Config
@@ -223,7 +221,8 @@ class PartySearch:
             return Answer(self.party, Status.OK, content, cost=self._cost(content))
         if self._query.privacy is not None and self._query.chosen is not None:
             rng = stream(self._query.seed, "local choice", self.party)
-            best = self._query.privacy.best(losses, self._query.chosen, rng)
+            told = smoothed(self._query.space, configs, losses)
+            best = self._query.privacy.best(told, self._query.chosen, rng)
             configs, losses = zip(*((configs[place], loss) for place, loss in best), strict=True)
         pairs = PartyPairs(self.party, self.size, configs, losses)
         if self._query.best is not None and self._query.chosen is None:
@@ -261,76 +260,3 @@ def unable(query: LocalSearch, party: int, reason: str) -> Answer:
     """That a party cannot search at all, such as one without rows: the query was sent to it all the same."""
     down = Cost(bytes_down=len(canonical(query.to_dict())))
     return Answer(party, Status.FAILED, reason=Reason(Why.RAISED, reason), cost=down)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a config at a party: its loss, or why there is none; and the rows trained on."""
-
-    party: int
-    loss: float | None
-    reason: str = ""
-    samples: int = 0
-
-
-class Trainer(Protocol):
-    """Trains and scores configs at parties, several at once."""
-
-    def submit(self, party: int, config: Config) -> None:
-        """Begin with a config; one per party at a time."""
-
-    def next(self, seconds: float | None) -> Outcome | None:
-        """Wait for one to end; None if that took longer than `seconds`."""
-
-    def abandon(self) -> None:
-        """Forget all that is under way."""
-
-
-def side_by_side(
-    query: LocalSearch,
-    searches: Mapping[int, PartySearch],
-    trainer: Trainer,
-    clock: Callable[[], float] = time.monotonic,
-) -> dict[int, Answer]:
-    """Run the parties' searches, each at its own pace; who is not done by the deadline is late.
-
-    What the journal holds of a party is told to its search again, in place of training.
-    """
-    begun, deadline = clock(), query.deadline
-    path = query.journal if query.privacy is None else None
-    journal = Journal(path, {"query": query.to_dict(), "parties": [[p, s.size] for p, s in searches.items()]})
-    known: dict[int, deque[Outcome]] = {party: deque() for party in searches}
-    for line in journal:
-        known[line["party"]].append(Outcome(**line))
-    busy: set[int] = set()
-
-    def tell(search: PartySearch, outcome: Outcome) -> None:
-        search.samples += outcome.samples
-        search.tell(outcome.loss, outcome.reason)
-
-    def go_on(search: PartySearch) -> None:
-        while (config := search.ask()) is not None:
-            if not known[search.party]:
-                busy.add(search.party)
-                trainer.submit(search.party, config)
-                return
-            tell(search, known[search.party].popleft())
-        busy.discard(search.party)
-
-    for search in searches.values():
-        go_on(search)
-    while busy:
-        left = None if deadline is None else begun + deadline - clock()
-        if left is not None and left <= 0:
-            break
-        outcome = trainer.next(left)
-        if outcome is not None:
-            journal.add([asdict(outcome)])
-            tell(searches[outcome.party], outcome)
-            go_on(searches[outcome.party])
-    if busy:
-        trainer.abandon()
-    return {
-        party: search.late(deadline or 0.0) if party in busy else search.answer()
-        for party, search in searches.items()
-    }

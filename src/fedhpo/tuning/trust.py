@@ -29,8 +29,8 @@ _TRIMMED = (
     "(evaluation.choice = 'mean' switches it off); reported scores are means"
 )
 _UNGUARDED = (
-    "Not guarded: scores inside rounds (FedEx, FedPop), FedTune, local searches (FLoRA, FTS), private runs, "
-    "tail and worst"
+    "Not guarded: scores inside rounds (FedEx, FedPop), FedTune, local searches (FTS, and FLoRA below "
+    f"{LEAST} parties), private runs, tail and worst"
 )
 
 

@@ -227,14 +227,16 @@ def test_privacy_is_charged_and_stated(tmp_path):
         "unit": "party",
         "sensitivity": 1.0,
         "sensitivity_is": "the score's whole range",
-        "noise": "laplace",
-        "scale": 0.5,
+        "noise": "none: losses are not sent",
+        "scale": 0.0,
         "release": "simulated",
         "covers": "",
         "chosen": 1,
         "of": 8,
-        "epsilon_of": {"choice": 6.0, "losses": 2.0},
+        "epsilon_of": {"choice": 8.0, "losses": 0.0},
     }
+    assert all(party["best_loss"] is None for party in result.facts["flora"]["parties"])
+    assert result.facts["flora"]["predicted_loss"] is None
     with open_read(tmp_path / "run") as run:
         assert sum(event.epsilon for event in run.record.events()) == 8.0
     clear = tune(flora(configs=8)).facts["flora"]

@@ -100,9 +100,13 @@ def test_local_rounds_are_refused_with_learners(method):
 def test_noise_beyond_the_range_of_losses_is_refused():
     assert fh.FLoRA(privacy=fh.LocalPrivacy(epsilon=10.0)).sampler == "list"
     assert (fh.FLoRA().sampler, fh.FLoRA().regressor) == ("tpe", "forests")
-    with pytest.raises(InputError, match=r"noise of scale 1.33 .* epsilon = 4 or more"):
-        fh.FLoRA(privacy=fh.LocalPrivacy(epsilon=3.0))
-    fh.FLoRA(privacy=fh.LocalPrivacy(epsilon=4.0))
+    with pytest.raises(
+        InputError, match=r"mean rank is 26.9 of 100 \(by chance 50\).* epsilon = 2.78 or more"
+    ):
+        fh.FLoRA(privacy=fh.LocalPrivacy(epsilon=2.0))
+    fh.FLoRA(privacy=fh.LocalPrivacy(epsilon=2.78))  # 2 ln 4 = 2.77: a mean rank of a fifth
+    with pytest.raises(InputError, match=r"scale 1.33 .* epsilon = 8 or more, or best = 1 or less"):
+        fh.FLoRA(best=2, privacy=fh.LocalPrivacy(epsilon=6.0))
     with pytest.raises(InputError, match=r"scale 16 .* epsilon = 160 or more, or best = 2 or less"):
         fh.FLoRA(best=40, privacy=fh.LocalPrivacy(epsilon=10.0))
     with pytest.raises(InputError, match=r"scale 10 .* epsilon = 100 or more, or configs = 10 or less, or a"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedhpo.core.errors import InputError
 from fedhpo.protocol.sampler import Observation
 from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Space
@@ -130,3 +131,13 @@ def local_part(config: Config) -> Config:
     Config(client={'lr': 0.1})
     """
     return Config(client=config.client, model=config.model)
+
+
+def local_space(space: Space) -> Space:
+    """What parties can search over."""
+    found = space.subspace(LOCAL)
+    if not found.names:
+        raise InputError(
+            "flora has nothing to tune: local searches see client and model hyperparameters only"
+        )
+    return found

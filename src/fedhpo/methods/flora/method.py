@@ -7,9 +7,8 @@ them (line 6); the config of lowest predicted loss (line 7, Eq. 2.7) is trained 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -18,22 +17,23 @@ from fedhpo import samplers
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import derive
-from fedhpo.methods.flora.guided import LOCAL, Guided, local_part
+from fedhpo.methods.flora.answers import checked, in_result, loss_in_words
+from fedhpo.methods.flora.guided import Guided, local_space
 from fedhpo.methods.local_training import check_local_rounds
 from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
-from fedhpo.protocol.federation import QUERY, Answer, Federation, Status
+from fedhpo.protocol.federation import QUERY, Federation, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
-from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
+from fedhpo.queries.pairs import PartyPairs
+from fedhpo.search.paired import LEAST, TRIM
 from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
 
 if TYPE_CHECKING:
     from fedhpo.methods.flora.surfaces import Surface
-    from fedhpo.queries.pairs import PartyPairs
     from fedhpo.search.search import Search
     from fedhpo.search.trial import Trial
 
@@ -47,8 +47,6 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
 LIST = "list"
 #: The surface that the diagnostics recommend.
 AUTO = "auto"
-#: The page with pictures of the surface, in the run's directory, and whose pairs it shows.
-PLOTS, _DRAWN = "surface.html", 8
 #: What simulated parties have tried, in the run's directory until they have answered.
 JOURNAL = "local-search.jsonl"
 
@@ -71,8 +69,13 @@ class FLoRA(Method):
     `weighting = "size"` larger parties count more.
 
     With `privacy` every party tries the same public list of configs (`sampler = "list"`) and sends `best` of
-    them (1 by default), by a private choice and with noisy losses; `regressor` is then "cones". With another
-    sampler, such as "tpe", every loss gets noise before the sampler sees it: that takes few configs.
+    them (1 by default) by a private choice, with noisy losses where these are several; `regressor` is then
+    "cones". With another sampler, such as "tpe", every loss gets noise before the sampler sees it: that takes
+    few configs.
+
+    Where trials are compared without the clients at either end (over Flower and NVFlare, unless
+    `evaluation.choice = "mean"`), "aplm" leaves out the eighth of the parties at either end of their
+    predictions too, from 8 parties on.
 
     `refine` adds so many further trainings, which also tune the server's hyperparameters: local searches
     cannot see these, and train once with their defaults. `diagnose = false` leaves out what is said of
@@ -106,7 +109,7 @@ class FLoRA(Method):
         if self.sampler is None:
             object.__setattr__(self, "sampler", LIST if private else "tpe")
         if self.regressor is None:
-            object.__setattr__(self, "regressor", "cones" if self._chosen is not None else "forests")
+            object.__setattr__(self, "regressor", "cones" if self.chosen is not None else "forests")
         from fedhpo.methods.flora.surfaces import SURFACES, WEIGHTINGS
         from fedhpo.surrogates.regressors import REGRESSORS
 
@@ -131,10 +134,10 @@ class FLoRA(Method):
             )
         if not self.spread and self.best is None:
             raise InputError("spread = false has no effect without best: all pairs are sent; leave it out")
-        if self._chosen is not None and self.surface == AUTO:
+        if self.chosen is not None and self.surface == AUTO:
             raise InputError(
                 f"surface = 'auto' compares surfaces by the parties' pairs, and with privacy each party "
-                f"sends only {self._chosen}: name a surface, such as 'aplm'"
+                f"sends only {self.chosen}: name a surface, such as 'aplm'"
             )
         for name, least in (("minimum", 1), ("refine", 0)):
             if getattr(self, name) < least:
@@ -144,7 +147,7 @@ class FLoRA(Method):
         super().__post_init__()
 
     @property
-    def _chosen(self) -> int | None:
+    def chosen(self) -> int | None:
         """How many pairs a party sends by a private choice from the list; None without one."""
         return (self.best or 1) if self.privacy is not None and self.sampler == LIST else None
 
@@ -152,7 +155,7 @@ class FLoRA(Method):
         """Refuse, before anybody searches, more pairs than a Gaussian process of the surface takes."""
         from fedhpo.surrogates.regressors import MOST_OF_A_PROCESS
 
-        sent = self._chosen or self.best or self.configs
+        sent = self.chosen or self.best or self.configs
         pairs = sent * parties if self.surface.startswith("sgm") else sent
         if self.regressor == "gp" and pairs > MOST_OF_A_PROCESS:
             raise InputError(
@@ -183,7 +186,7 @@ class FLoRA(Method):
         from fedhpo.methods.flora.surfaces.over import check_over
 
         check_over(self.surface, self.weighting, search.objective)
-        _local(search.space)
+        local_space(search.space)
         return planned
 
     def check_federation(self, federation: Federation) -> None:
@@ -192,7 +195,7 @@ class FLoRA(Method):
 
     def run(self, search: Search) -> Trial:
         """Algorithm 1."""
-        space = _local(search.space)
+        space = local_space(search.space)
         self._check_pairs(len(search.session.train_clients))
         parties = self._search_at_parties(search, space)
 
@@ -200,8 +203,10 @@ class FLoRA(Method):
         def surface() -> Surface:
             return self._surface(space, parties, search)
 
+        from fedhpo.methods.flora.recommend import recommend
+
         found = search.session.decide(
-            "flora", self.to_dict(), lambda: self._recommend(space, parties, surface(), search)
+            "flora", self.to_dict(), lambda: recommend(self, parties, surface(), search)
         )
         search.facts[self.name].update(found)
         config = search.space.complete(Config.from_dict(found["config"]))
@@ -224,8 +229,6 @@ class FLoRA(Method):
 
     def _search_at_parties(self, search: Search, space: Space) -> list[PartyPairs]:
         """Lines 2 to 5: what each party sends of its own search; who does not is left out."""
-        from fedhpo.queries.pairs import PartyPairs
-
         session = search.session
         journal = session.directory / JOURNAL if session.kept else None
         metric, about = search.objective.metric, session.describe()
@@ -239,16 +242,16 @@ class FLoRA(Method):
             "loss": loss_in_words(metric, about.get("scoring")),
         }
         if self.privacy is not None:
-            told = self.privacy.to_dict(self.configs, self._chosen)
+            told = self.privacy.to_dict(self.configs, self.chosen)
             facts["privacy"] = session.decide(
                 "local privacy", told, lambda: told, epsilon=self.privacy.epsilon
             )
         asked = session.query(query, session.train_clients)
         if journal is not None:
             journal.unlink(missing_ok=True)  # the answers are recorded: what parties tried is theirs
-        answers = [_checked(answer, space) for answer in asked]
+        answers = [checked(answer, space) for answer in asked]
         parties = [PartyPairs.from_dict(a.client, a.content) for a in answers if a.status == Status.OK]
-        facts["parties"] = [_told(answer) for answer in answers]
+        facts["parties"] = [in_result(answer, losses_sent=self.chosen != 1) for answer in answers]
         search.facts[self.name] = facts
         search.tell("parties")
         if len(parties) < self.minimum:
@@ -263,7 +266,7 @@ class FLoRA(Method):
             space,
             configs=self.configs,
             best=self.best,
-            spread=self.spread and self.best is not None and self._chosen is None,
+            spread=self.spread and self.best is not None and self.chosen is None,
             sampler=SAMPLERS.get(str(self.sampler), samplers.Random)(),
             listed=self.sampler == LIST,
             folds=self.folds,
@@ -284,125 +287,18 @@ class FLoRA(Method):
         if name == AUTO and search.objective.over != "mean":
             name = "aplm"  # the only one that follows it
         if name == AUTO:
-            name = diagnose(space, parties, seed=search.seed, **self._regression)["recommended"]
+            name = diagnose(space, parties, seed=search.seed, **self.regression)["recommended"]
         weighting = "uniform" if name == "mplm" else self.weighting
-        settings = {**self._regression, "weighting": weighting, "objective": search.objective}
+        settings = {**self.regression, "weighting": weighting, "objective": search.objective}
+        if self.privacy is None and search.evaluator.trims(search.objective) and len(parties) >= LEAST:
+            settings["trim"] = TRIM
         return fit_surface(name, space, parties, seed=derive(search.seed, "surface"), **settings)
 
     @property
-    def _regression(self) -> dict[str, Any]:
+    def regression(self) -> dict[str, Any]:
+        """How a surface is fitted."""
         return {"alpha": self.alpha, "regressor": self.regressor, "weighting": self.weighting}
-
-    def _recommend(
-        self, space: Space, parties: Sequence[PartyPairs], surface: Surface, search: Search
-    ) -> dict[str, Any]:
-        """Line 7: the config of lowest predicted loss, and what can be said of it."""
-        from fedhpo.methods.flora.surfaces import minimise
-
-        config, loss = minimise(surface, space, derive(search.seed, "minimise"))
-        diagnosed = self.diagnose and self._chosen is None  # a few noisy pairs tell nothing of parties
-        if self.diagnose and search.session.kept:
-            from fedhpo.methods.flora.surfaces.plots import write_plots
-
-            try:
-                write_plots(surface, config, parties[:_DRAWN], search.session.directory / PLOTS)
-            except (InputError, OSError) as error:
-                warnings.warn(f"{PLOTS} is left out: {error}", stacklevel=2)
-        own = local_part(search.space.default())
-        return {
-            "surface": surface.name,
-            "config": config.to_dict(),
-            "predicted_loss": loss,
-            "predicted_default_loss": float(surface.predict([own])[0]),
-            "diagnostics": self._diagnosed(space, parties, surface, config, search) if diagnosed else None,
-        }
-
-    def _diagnosed(
-        self, space: Space, parties: Sequence[PartyPairs], surface: Surface, config: Config, search: Search
-    ) -> dict[str, Any] | None:
-        """What can be said of parties and surfaces; that it cannot be said ends no run."""
-        from fedhpo.methods.flora.surfaces import diagnose
-
-        own, over = local_part(search.space.default()), search.objective.over
-        try:
-            found = diagnose(
-                space,
-                parties,
-                seed=search.seed,
-                config=config,
-                default_losses=_losses_of(own, parties),
-                distances=self._distances(parties, search),
-                **self._regression,
-            )
-        except InputError as error:
-            warnings.warn(f"flora's diagnostics are left out: {error}", stacklevel=2)
-            return None
-        if over == "mean":
-            return found
-        return found | {"recommended": surface.name, "why": f"the objective is over = {over!r}"}
-
-    def _distances(self, parties: Sequence[PartyPairs], search: Search) -> dict[str, Any] | None:
-        """Between the parties' rows, where they are at hand and not private."""
-        if self.privacy is not None:
-            return None
-        return search.session.distances([party.party for party in parties], search.seed)
-
-
-def loss_in_words(metric: str, scoring: str | None) -> str:
-    """What the parties' losses are.
-
-    >>> loss_in_words("error", None), loss_in_words("loss", "r2"), loss_in_words("loss", None)
-    ('1 - accuracy', '1 - r2', "the model's own loss")
-    """
-    if metric == "loss":
-        return "the model's own loss" if scoring is None else f"1 - {scoring}"
-    return f"1 - {local_scoring(metric)}"
 
 
 #: Stands in where settings are checked before there is a space.
 _ANY = Space(client={"lr": Float(0.0, 1.0)})
-
-
-def _local(space: Space) -> Space:
-    """What parties can search over."""
-    found = space.subspace(LOCAL)
-    if not found.names:
-        raise InputError(
-            "flora has nothing to tune: local searches see client and model hyperparameters only"
-        )
-    return found
-
-
-def _losses_of(config: Config, parties: Sequence[PartyPairs]) -> list[float] | None:
-    """Each party's loss of a config, if all of them sent it."""
-    if not all(config in party.configs for party in parties):
-        return None
-    return [party.losses[party.configs.index(config)] for party in parties]
-
-
-def _checked(answer: Answer, space: Space) -> Answer:
-    """The answer, or that it cannot be used: parties are not to be trusted with its form."""
-    from fedhpo.queries.pairs import PartyPairs
-
-    if answer.status != Status.OK:
-        return answer
-    try:
-        for config in PartyPairs.from_dict(answer.client, answer.content).configs:
-            space.validate(config)
-    except (KeyError, TypeError, ValueError) as error:
-        why = f"what it sent cannot be used: {type(error).__name__}: {error}"
-        return replace(answer, status=Status.FAILED, content=None, reason=Reason(Why.REJECTED, why))
-    return answer
-
-
-def _told(answer: Answer) -> dict[str, Any]:
-    """What the result holds of a party."""
-    losses = answer.content["losses"] if answer.status == Status.OK else []
-    return {
-        "party": answer.client,
-        "status": answer.status.name.lower(),
-        "reason": "" if answer.reason is None else answer.reason.text,
-        "size": answer.content["size"] if losses else None,
-        "pairs": len(losses),
-        "best_loss": min(losses, default=None),
-    }

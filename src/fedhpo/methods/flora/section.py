@@ -37,8 +37,8 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     rows = [
         ("surface", found.get("surface")),
         ("a party's loss", found.get("loss")),
-        ("predicted loss", score(found.get("predicted_loss"))),
-        ("predicted for your config", score(found.get("predicted_default_loss"))),
+        ("predicted loss", _predicted(found, "predicted_loss")),
+        ("predicted for your config", _predicted(found, "predicted_default_loss")),
         ("training", found["training"]),
         ("gamma (heterogeneity)", number(known["gamma"]) if known.get("gamma") is not None else None),
         ("estimated optimality gap", _gap(known)),
@@ -50,10 +50,19 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
         rows += [
             ("epsilon", f"{number(private['epsilon'])} a {private['unit']}"),
             ("chosen privately", f"{private['chosen']} of {private['of']}" if "of" in private else None),
-            ("noise on each loss", f"{private['noise']}, scale {number(private['scale'])}"),
+            ("noise on each loss", _noise(private)),
             ("sensitivity", f"{number(private['sensitivity'])} ({private['sensitivity_is']})"),
         ]
     return [(name, value) for name, value in rows if value is not None]
+
+
+def _predicted(found: Mapping[str, Any], name: str) -> str | None:
+    return None if found.get(name) is None else score(found[name])
+
+
+def _noise(private: Mapping[str, Any]) -> str:
+    scale = private["scale"]
+    return f"{private['noise']}, scale {number(scale)}" if scale else str(private["noise"])
 
 
 def _gap(known: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ from fedhpo.methods.flora.surfaces.over import PLM, check_over
 from fedhpo.methods.flora.surfaces.own import own_regressors
 from fedhpo.methods.flora.surfaces.sgm import SGM, SGMU, pooled_regressor
 from fedhpo.methods.flora.surfaces.surface import Surface, checked, party_weights
+from fedhpo.methods.flora.surfaces.trimmed import TrimmedAPLM
 from fedhpo.protocol.objective import Objective
 from fedhpo.queries.pairs import PartyPairs
 from fedhpo.space import Space
@@ -29,6 +30,7 @@ def fit_surface(
     regressor: str = "forest",
     weighting: str = "uniform",
     objective: Objective | None = None,
+    trim: float = 0.0,
 ) -> Surface:
     """The surface of what the parties sent, all of it; `PartyPairs.best` cuts it down before.
 
@@ -44,6 +46,8 @@ def fit_surface(
         "uniform", or "size": parties count by their rows. The maximum of "mplm" has no weights.
     objective
         What a config is wanted for: "aplm" puts the parties' own models together by its `over`.
+    trim
+        The share of parties that "aplm" leaves out at either end, where some may lie and `over` is the mean.
     """
     objective = Objective() if objective is None else objective
     checked(space, parties, weighting)
@@ -59,6 +63,8 @@ def fit_surface(
     weights = party_weights(parties, weighting)
     if name == "mplm" or objective.over == "worst":
         return MPLM(space, parties, own, weights)
+    if objective.over == "mean" and trim:
+        return TrimmedAPLM(space, parties, own, weights, trim)
     if objective.over == "mean":
         return APLM(space, parties, own, weights)
     return PLM(space, parties, own, weights, objective)
