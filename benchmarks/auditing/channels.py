@@ -5,24 +5,33 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from auditing.bound import Outcomes, evidence
 from auditing.mechanisms import EPSILON, REPLIES, Mechanism
+from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.privacy.noise import Noise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.federation import Floats, Ints, Scores, Status
 from fedhpo.protocol.objective import Objective
 from fedhpo.protocol.session import Charged
+from fedhpo.queries import local_search
+from fedhpo.queries.local_search import LocalSearch, PartySearch
+from fedhpo.queries.public_list import public_list
+from fedhpo.queries.smoothing import smoothed
 from fedhpo.search.account import RotationAccount, RotationPlan
 from fedhpo.search.channel import Channel
+from fedhpo.search.comparison import Comparison, released_gain
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private import channel_of
 from fedhpo.search.trial import Trial
+from fedhpo.space import Float, Space
 from fedhpo.space.config import Config
 
 #: Clients that are asked in turn, one a score, and scores.
@@ -109,7 +118,51 @@ def chosen_in_run(world: int, noise: Noise, draws: int) -> Outcomes:
     return found
 
 
+def compared_in_run(world: int, noise: Noise, draws: int) -> Outcomes:
+    """The comparison of winner and own config at held-out clients, one of whom turns its difference round.
+
+    The second moment, a quarter of epsilon, is the same in both worlds: three quarters are to be seen.
+    """
+    privacy = Privacy(EPSILON)
+    evaluator = Evaluator(privacy=privacy)
+
+    def said(trial: int, client: int) -> float:
+        return float(world == (trial == 0)) if client == 0 else 0.5
+
+    session = _Session(REPLIES, said)
+    best, own = _trials(2)
+    nobody = np.array([], np.int64)
+    found = np.zeros(draws)
+    for draw in range(draws):
+        search = _search(evaluator, session, seed=2 * draw + world)
+        search.comparison = Comparison(session.validation_clients, nobody, privacy)
+        search.ledger, search.tried, search.trials = SimpleNamespace(epsilon=0.0), {}, [best, own]
+        gain = released_gain(search, _channel(evaluator, 1, REPLIES), best, own)
+        found[draw] = (gain.value / privacy.clip + 1) / 2 * REPLIES - (REPLIES - 1) / 2
+    return evidence(found[:, None])
+
+
+def chosen_by_party(world: int, noise: Noise, draws: int) -> Outcomes:
+    """What a real party of FLoRA sends of its search: one of eight listed configs, and 0 for its loss."""
+    space = Space(client={"lr": Float(0.0, 1.0, default=0.5)})
+    once = cache(lambda space, configs, losses: smoothed(space, configs, losses))
+    with (
+        mock.patch.object(LocalPrivacy, "check"),  # epsilon 1 is refused: its choice is near chance
+        mock.patch.object(local_search, "smoothed", lambda s, c, told: once(s, tuple(c), tuple(told))),
+    ):
+        privacy = LocalPrivacy(EPSILON, release="exact")
+        party = PartySearch(LocalSearch(space, configs=8, listed=True, privacy=privacy), 0, 30)
+        while (config := party.ask()) is not None:
+            party.tell(abs(world - config.client["lr"]))
+        sent = [party.answer().content for _ in range(draws)]
+    assert all(one["losses"] == [0.0] for one in sent)
+    best = sorted(config.client["lr"] for config in public_list(space, 8, 0))[-3:]
+    return np.array([one["configs"][0]["client"]["lr"] in best for one in sent], np.float64)
+
+
 CHANNELS = (
     Mechanism("a run's scores by rotation", rotated_run),
     Mechanism("a run's choice by permute-and-flip", chosen_in_run),
+    Mechanism("a run's comparison at held-out clients", compared_in_run, tight=False),
+    Mechanism("what a party of FLoRA sends", chosen_by_party),
 )

@@ -166,6 +166,26 @@ def local_losses(world: int, noise: Noise, draws: int) -> Outcomes:
     return evidence(np.array(drawn))
 
 
+def local_choice(best: int) -> Draw:
+    """FLoRA: the best of eight configs, whose losses are in the opposite order in world 1.
+
+    At epsilon 1 three are favoured; what counts is how many of the three best of world 1 are chosen.
+    """
+
+    def draw(world: int, noise: Noise, draws: int) -> Outcomes:
+        release = "simulated" if isinstance(noise, SeededNoise) else "exact"
+        privacy = LocalPrivacy(epsilon=EPSILON, release=release)
+        losses = (np.arange(8) / 7)[:: 1 - 2 * world].tolist()
+        found = np.zeros(draws)
+        with mock.patch.object(noises, "ExactNoise", return_value=noise):
+            for place in range(draws):
+                chosen = privacy.best(losses, best, noise.rng)
+                found[place] = sum(one >= 5 for one, _ in chosen)
+        return found
+
+    return draw
+
+
 # Choices
 
 #: Clients that score each candidate.
@@ -201,6 +221,8 @@ MECHANISMS = (
     *_both("rotation, 7 scores, 4 clients", rotated),
     *_both("FedEx's sums", arms),
     *_both("FLoRA's local noise", local_losses),
+    *_both("FLoRA's local choice, 1 of 8", local_choice(1)),
+    Mechanism("FLoRA's local choice, 2 of 8", local_choice(2), tight=False),
     *_both("permute-and-flip, 1 of 2", choice("permute-and-flip", 1, 1.0)),
     Mechanism("permute-and-flip, 2 of 4", choice("permute-and-flip", 2, 1.0), tight=False),
     *_both("top-k, 1 of 2", choice("topk", 1, 3.0), tight=False),
