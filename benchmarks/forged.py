@@ -90,8 +90,7 @@ def tuned(place: str, name: str, lie: tuple[str, Any] | None, folder: Path | Non
             fh.tune(federation, space, method, run=folder, callbacks=[Stopper(3)], **arguments)
     with _place(place, lie) as federation:
         found = fh.tune(federation, space, method, run=folder, **arguments)
-    by_table = name == "fedtune" and found.best_trial != 0
-    return TABLE_RATE if by_table else float(found.best_config.client["lr"])
+    return float(found.best_config.client.get("lr", TABLE_RATE))  # without one clients look it up
 
 
 def _place(place: str, lie: tuple[str, Any] | None) -> Any:

@@ -81,7 +81,8 @@ def flower(lie: Lie | None, silent: bool = False) -> Any:
             return [reply for one in found for reply in ([one, one] if self.lies(one) else [one])]
 
     sizes = {"train": 10, "validation": 10, "test": 0}
-    app = client(ClientApp(), train=train, evaluate=evaluate, sizes=lambda context: sizes, search=search)
+    functions = {"train": train, "evaluate": evaluate, "search": search}
+    app = client(ClientApp(), sizes=lambda _: sizes, labels=lambda _: (np.arange(10) % 2, 2), **functions)
     model = Arrays(lambda seed: {"w": np.zeros(1, np.float32)})
     return FlowerFederation(Grid(app, CLIENTS, seed=1), model, clients=CLIENTS, repeatable=True)
 

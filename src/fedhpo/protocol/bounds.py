@@ -53,6 +53,10 @@ def trouble_with(name: str, value: float, least: float, most: float) -> Reason |
     return Reason(Why.REJECTED, f"{name} is {value:.6g}, expected a number in {least:.6g}..{most:.6g}")
 
 
+#: Why a reply to an evaluation has failed that holds no score at all.
+NO_SCORE = Reason(Why.DIVERGED, "none of its scores is a number")
+
+
 def impossible(values: Floats) -> NDArray[np.bool_]:
     """Which of a simulation's own scores no method may see; plus infinity and NaN are a model that diverged.
 
@@ -108,6 +112,10 @@ def _failed(columns: dict[str, Floats], status: NDArray[np.int8], told: bool) ->
             reason = trouble_with(name, float(values[place]), least, most)
             if reason is not None:
                 found.setdefault(place, reason)
+    if told:
+        empty = np.logical_and.reduce([np.isnan(values) for values in columns.values()])
+        for place in np.flatnonzero(empty & (status == Status.OK)).tolist():
+            found.setdefault(place, NO_SCORE)
     return found
 
 

@@ -202,6 +202,11 @@ class Objective:
         known: NDArray[np.bool_] = (scores.status == 0) & (scores.size > 0)
         if self.metric in scores.metrics:  # not defined at every client, as AUROC where all are of one class
             known &= ~np.isnan(scores.metrics[self.metric])
+        elif self.metric in (
+            "accuracy",
+            "error",
+        ):  # with a loss and without an accuracy it tells nothing here
+            known &= ~(np.isnan(scores.accuracy) & np.isfinite(scores.loss))
         return known
 
     def _chosen(self, values: Floats, weights: Floats) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from fedhpo.engine.flat import finite
 from fedhpo.federations.remote.layout import Layout, Rejected
 from fedhpo.federations.remote.messages import Scored
 from fedhpo.federations.remote.transport import Incoming
-from fedhpo.protocol.bounds import MOST, range_of, trouble_with
+from fedhpo.protocol.bounds import MOST, NO_SCORE, range_of, trouble_with
 from fedhpo.protocol.errors import TaskFailed as TaskFailed
 from fedhpo.protocol.errors import TaskMissing as TaskMissing
 from fedhpo.protocol.federation import Cost
@@ -96,12 +96,15 @@ def read_scored(
     further = found.get("metrics") or {}
     if not isinstance(further, dict):
         raise Rejected(f"metrics is {type(further).__name__}, expected an object")
-    return Scored(
+    scored = Scored(
         size_in(found, "size", 0, most_rows),
         score_in(found, "loss", least_loss),
         score_in(found, "accuracy", 0.0, 1.0),
         {name: score_in(further, name, *range_of(name)) for name in metrics},
     )
+    if scored.size and all(map(math.isnan, (scored.loss, scored.accuracy, *scored.metrics.values()))):
+        raise TaskFailed(NO_SCORE)
+    return scored
 
 
 def read_answer(reply: Any) -> tuple[Any, Cost]:
