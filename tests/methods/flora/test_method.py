@@ -12,7 +12,7 @@ import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
 from fedhpo.data import from_clients
-from fedhpo.federations.learners import _Folds
+from fedhpo.federations.folds import FoldScores
 from fedhpo.learners import collective
 from fedhpo.learners.boosted import BoostedTrees
 from fedhpo.methods.flora.guided import Guided
@@ -161,7 +161,7 @@ def test_local_searches_that_are_cut_short_go_on_where_they_were(tmp_path, monke
                 raise RuntimeError("killed")
             tell(self, *outcome)
 
-        submit = _Folds.submit
+        submit = FoldScores.submit
 
         def noted(self, party, config):
             trained.append(party)
@@ -169,7 +169,7 @@ def test_local_searches_that_are_cut_short_go_on_where_they_were(tmp_path, monke
 
         with monkeypatch.context() as patch, fh.LearnerFederation(party_data(), BAYES, workers=0) as there:
             patch.setattr(PartySearch, "tell", cut)
-            patch.setattr(_Folds, "submit", noted)
+            patch.setattr(FoldScores, "submit", noted)
             return fh.tune(there, space, flora(configs=5), rounds=1, cohort=3, run=tmp_path / name)
 
     whole = tuned("whole")
