@@ -75,20 +75,20 @@ class Remembering(PooledLearners):
         return replace(search.answer(), client=party)
 
 
-def data_of(name: str, seed: int) -> Any:
-    """Three parties, and one more that holds the rows that are held out."""
+def data_of(name: str, seed: int, count: int = PARTIES, rows_of_all: int = ROWS) -> Any:
+    """So many parties, and one more that holds the rows that are held out."""
     samples = DATASETS[name].read(Request(clients=None, seed=0))
     x, y = np.asarray(samples.x), np.asarray(samples.y)
     rng = stream(seed, "flora private", name)
     by_class = [rng.permutation(np.flatnonzero(y == label)) for label in np.unique(y)]
     held = np.concatenate([rows[: len(rows) // 4] for rows in by_class])
-    share = min(1.0, ROWS / (len(y) - len(held)))
+    share = min(1.0, rows_of_all / (len(y) - len(held)))
     kept = [rows[len(rows) // 4 :] for rows in by_class]
     # A rare class keeps enough rows for the folds of each party.
-    kept = [rows[: max(round(share * len(rows)), 2 * PARTIES * FOLDS)] for rows in kept]
+    kept = [rows[: max(round(share * len(rows)), 2 * count * FOLDS)] for rows in kept]
     train = np.concatenate(kept)
     held = rng.permutation(held)[:HELD_OUT]
-    parties = [{"train": (x[train[p::PARTIES]], y[train[p::PARTIES]])} for p in range(PARTIES)]
+    parties = [{"train": (x[train[p::count]], y[train[p::count]])} for p in range(count)]
     return fh.from_clients([*parties, {"validation": (x[held], y[held])}], classes=2, name=name)
 
 

@@ -1,6 +1,6 @@
 """Whether private mechanisms keep what they state: a lower bound of epsilon from their own draws.
 
-    python benchmarks/privacy_audit.py [--draws 100000] [--log privacy_audit.jsonl] [--seconds N]
+    python benchmarks/privacy_audit.py [--draws 100000] [--log FILE] [--seconds N] [--only PART OF A NAME ...]
 
 Each mechanism is run as the library runs it, so many times in either of two worlds that differ in one
 client's scores as much as they may. The event that tells the worlds apart best is chosen on one half of the
@@ -52,12 +52,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100_000, help="in either world")
     parser.add_argument("--log", type=Path, default=Path("privacy_audit.jsonl"))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after so long")
+    parser.add_argument("--only", nargs="+", default=[""], help="mechanisms whose names hold one of these")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     lines = options.log.read_text().splitlines() if options.log.exists() else []
     known = {(one["name"], one["draws"]): one["bound"] for one in map(json.loads, lines)}
     rows, left, wrong = [], 0, False
     for mechanism in (*MECHANISMS, *CHANNELS, *FAULTS):
+        if not any(part in mechanism.name for part in options.only):
+            continue
         place = mechanism.name, options.draws
         if place not in known and time.monotonic() > end:
             left += 1
