@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start many processes: without bytecode each would compile all of fedhpo again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test tests test-flower test-nvflare test-trackers lint types docs clean
+.PHONY: demo test tests test-matrix test-flower test-nvflare test-trackers lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
@@ -23,7 +23,11 @@ tests: $(VENV)/.papers
 	files=$$([ "$(ROOM)" -gt 4000000 ] 2>/dev/null && mktemp -d /dev/shm/fedhpo-tests.XXXX || mktemp -d); \
 	trap 'rm -rf "$$files"' EXIT; \
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist worksteal -n $$(($$(env -u OMP_NUM_THREADS nproc) + 2)) --basetemp="$$files/t" \
-		--ignore tests/nvflare
+		--ignore tests/nvflare -m "not matrix"
+
+# Every trainee at every place, workers, Ray and NVFlare included: some minutes.
+test-matrix: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/matrix
 
 # A deployment on this machine with TLS and node authentication: some minutes.
 test-flower: $(VENV)/.installed

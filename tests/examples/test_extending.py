@@ -1,4 +1,4 @@
-"""The strangers in examples/extending: a sampler, a client policy and a method, each from its study file."""
+"""The strangers in examples/extending, each from its study file."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ import fedhpo as fh
 from fedhpo.cli import main
 
 HERE = Path(__file__).parents[2] / "examples" / "extending"
-NAMES = ("hill_climbing", "own_rates", "pbt")
+NAMES = ("hill_climbing", "own_rates", "pbt", "own_trainee", "own_place")
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,20 @@ def test_the_method_and_its_section_in_the_report(capsys):
     assert "became a copy of" in page
 
 
+def test_the_trainee_is_trained_in_this_process(capsys):
+    result = tuned("own_trainee")
+    assert [trial["rounds"] for trial in result["trials"]] == [3, 3, 3]
+    assert max(trial["score"] for trial in result["trials"]) > 0.6
+
+
+def test_the_place_trains_trees(capsys):
+    assert main(["tune", "own_place.toml", "--quiet"]) == 0
+    result = json.loads(Path("runs", "own_place", "result.json").read_text())
+    given = {key: table for key, table in fh.Study.load("own_place.toml").given.items() if key != "place"}
+    usual = fh.Study.from_dict(given).tune(workers=0)
+    assert [trial["score"] for trial in result["trials"]] == [trial["score"] for trial in usual.trials]
+
+
 def test_reading_its_run_does_not_import_it(capsys):
     tuned("pbt")
     del sys.modules["pbt"]
@@ -142,6 +156,30 @@ def test_a_run_of_it_goes_on_where_it_was_stopped(capsys):
             "down = 0.5",
             "dwon = 0.5",
             "own_rates.toml: method.policy: unknown key 'dwon' (did you mean 'down'?); known: down, most, up",
+        ),
+        (
+            "own_trainee",
+            "penalty = 1e-4",
+            "pennalty = 1e-4",
+            "model: unknown key 'pennalty' (did you mean 'penalty'?); known: classes, features, penalty",
+        ),
+        (
+            "own_trainee",
+            "lr = {",
+            "rl = {",
+            "space.client.rl: unknown hyperparameter of Logistic 'rl' (did you mean 'lr'?)",
+        ),
+        (
+            "own_place",
+            "threads = 2",
+            "thread = 2",
+            "place: unknown key 'thread' (did you mean 'threads'?); known: threads",
+        ),
+        (
+            "own_place",
+            "own_place:ThreadPlace",
+            "workrs",
+            "place.name: unknown place 'workrs' (did you mean 'workers'?); known: process, ray, workers",
         ),
         (
             "hill_climbing",

@@ -24,7 +24,19 @@ from fedhpo.core.user_code import in_words
 
 #: The group of entry points. Their names begin with one of `KINDS` and a dot.
 GROUP = "fedhpo"
-KINDS = ("method", "sampler", "schedule", "policy", "data", "model", "aggregation", "command", "tables")
+KINDS = (
+    "method",
+    "sampler",
+    "schedule",
+    "policy",
+    "data",
+    "model",
+    "aggregation",
+    "command",
+    "tables",
+    "trainee",
+    "place",
+)
 
 T = TypeVar("T")
 

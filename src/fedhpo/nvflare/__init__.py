@@ -16,6 +16,7 @@ _HOME = {
     "NVFlareFederation": "fedhpo.federations.nvflare.federation",
     "NVFlareLearnerFederation": "fedhpo.federations.nvflare.federation",
     "Scored": "fedhpo.federations.remote.messages",
+    "Script": "fedhpo.nvflare.script",
     "ScriptClient": "fedhpo.nvflare.script",
     "Server": "fedhpo.nvflare.server",
     "Task": "fedhpo.federations.remote.messages",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fedhpo.federations.remote.models import Arrays
     from fedhpo.nvflare.client import Client
     from fedhpo.nvflare.job import recipe
-    from fedhpo.nvflare.script import ScriptClient
+    from fedhpo.nvflare.script import Script, ScriptClient
     from fedhpo.nvflare.server import Server, tune
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "NVFlareFederation",
     "NVFlareLearnerFederation",
     "Scored",
+    "Script",
     "ScriptClient",
     "Server",
     "Task",

@@ -5,19 +5,26 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 
 from fedhpo.core.errors import InputError
+from fedhpo.core.objects import import_object
 from fedhpo.core.streams import derive
+from fedhpo.core.vectors import named_parts
+from fedhpo.engine.flat import FlatModel, build
 from fedhpo.federations.remote.messages import NamedArrays, Scored, Task, Trained
 from fedhpo.federations.remote.replies import TaskFailed
 from fedhpo.nvflare.client import Client, Site
 from fedhpo.nvflare.hosted import TRAIN, VALIDATE, Call, run_script
 from fedhpo.parties.answers import Answers
+from fedhpo.parties.trainee import Rows
 
 FRAMEWORKS = ("pytorch", "numpy")
 
@@ -124,6 +131,48 @@ class ScriptClient(Client):
                 f"{self.metric} = {value:g} is no share of 1: set scale, say scale = 0.01 for a percentage"
             )
         return 1 - value, value
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of NVFlare's Client API as a trainee, which runs wherever parties are asked.
+
+    `[model] name = "fedhpo.nvflare:Script"` in a study, with these fields as keys: the script's `path`, the
+    `network` that the server begins with (`package.module:Name`, a torch module), the rest as of
+    `ScriptClient`. A client is called `site-1`, `site-2` and so on where it has no name.
+    """
+
+    path: str
+    network: str
+    arguments: tuple[str, ...] = ()
+    metric: str = "accuracy"
+    maximise: bool = True
+    scale: float = 1.0
+
+    #: The script's own: see `ScriptClient`.
+    hyperparameters: ClassVar[Sequence[str] | None] = None
+
+    def first(self, seed: int, **model: Any) -> Mapping[str, NDArray[Any]]:
+        """The network's weights, named as in its state."""
+        built = FlatModel(build(import_object(self.network, "model.network"), model, seed))
+        return named_parts(built.shapes, built.vector())
+
+    def train(self, arrays: NamedArrays, task: Task, rows: Rows) -> Trained:
+        """One run of the script."""
+        return _client(self).train(arrays, task, _site(rows))
+
+    def evaluate(self, arrays: NamedArrays, task: Task, rows: Rows) -> Scored:
+        """The script's metrics of a model."""
+        return _client(self).evaluate(arrays, task, _site(rows))
+
+
+@cache
+def _client(script: Script) -> ScriptClient:
+    return ScriptClient(script.path, script.arguments, script.metric, script.maximise, script.scale)
+
+
+def _site(rows: Rows) -> Site:
+    return Site({"name": rows.name or f"site-{rows.client + 1}"})
 
 
 def found(script: str) -> Path:

@@ -73,6 +73,10 @@ def page() -> str:
         *_section(whole, "model"),
         _models(),
         _learners(),
+        'Or it is a trainee of your own, `"package.module:Name"`: a dataclass with `first`, `train` and '
+        "`evaluate` (`fedhpo.parties.trainee`), whose fields are keys here; `fedhpo.nvflare:Script` is one, "
+        "for a script of NVFlare's Client API. It runs in this process, in workers, on Ray, over Flower and "
+        "over NVFlare.",
         *_section(whole, "app"),
         *_section(whole, "client"),
         *_section(whole, "server"),
@@ -91,6 +95,11 @@ def page() -> str:
         *_section(whole, "budget"),
         *_section(whole, "federation"),
         "See [clients that come and go](availability.md).",
+        "## `[place]`",
+        "Where parties are asked in a simulation, by messages as over Flower: `name` and its settings. "
+        "`process`, `workers` (`count`), `ray` (`address`, `count`), or a class of your own, "
+        '`"package.module:Name"`, whose fields are keys here (`fedhpo.workers.place`). Left out, torch '
+        "models have the simulator, which is faster; what parties train has `--workers` and `--ray`.",
         *_section(whole, "proxy"),
         *_section(whole, "proxy", "budget"),
         *_section(whole, "flower"),

@@ -16,6 +16,7 @@ from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.sections import StudyFile
+from fedhpo.study.trainees import trainee_class
 
 #: Where a study may run: in a simulation, by messages, or on a table of recorded curves.
 SIMULATION, FLOWER, NVFLARE, TABLE = "simulation", "flower", "nvflare", "table"
@@ -23,7 +24,7 @@ PLACES = {SIMULATION: "in a simulation", FLOWER: "over Flower", NVFLARE: "over N
 #: How a simulation trains learners where the study does not say.
 POOLED_ROWS = "pooled"
 #: Sections that belong to one place.
-SECTIONS = {"federation": SIMULATION, "flower": FLOWER, "nvflare": NVFLARE}
+SECTIONS = {"federation": SIMULATION, "place": SIMULATION, "flower": FLOWER, "nvflare": NVFLARE}
 #: Sections whose keys must be claimed, besides the key `device`.
 _CLAIMED = ("server", "client", *SECTIONS)
 #: Sections that say how a model is trained: of a table they say how it was recorded.
@@ -34,6 +35,9 @@ _OWN_TRAINING = ("client.train", "client.hyperparameters")
 
 TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING))
 TORCH_ASKED = Part("torch models over Flower or NVFlare", ("server", "client", "flower", "nvflare"))
+TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *_OWN_TRAINING))
+TRAINEE = Part("trainees of your own", ("server",))
+OWN_PLACE = Part("parties at a [place]", ("place",))
 POOLED = Part("learners whose rows are in one place", ())
 BAGGED = Part("boosted trees by bagging", ("server.weighting", "server.weight_cap"))
 CYCLIC = Part("boosted trees in cycles", ("server.weight_cap",))
@@ -50,14 +54,18 @@ APP_CLIENTS = Part(
         for key in ("clients", "patience", "deadline", "retries", "quorum", "message_bytes", "most_rows")
     ],
 )
-EVERYBODY = (TORCH, TORCH_ASKED, BAGGED, CYCLIC, AVERAGED, ALONE, APP, ASKED)
+EVERYBODY = (TORCH, TORCH_ASKED, TRAINEE, OWN_PLACE, BAGGED, CYCLIC, AVERAGED, ALONE, APP, ASKED)
 
 
 def trainee_of(file: StudyFile, place: str) -> Part:
     """What is trained there."""
     if file.app is not None:
         return APP
+    if trainee_class(file.model) is not None:
+        return TRAINEE
     if not is_learner(file.model):
+        if place == SIMULATION and file.place is not None:
+            return TORCH_AT_PLACE
         if place != SIMULATION:
             return TORCH_ASKED
         if file.client.train is not None:
@@ -85,7 +93,8 @@ def training_of(file: StudyFile, place: str) -> str | None:
 def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:
     """Refuse the keys that nobody honours where the study is to run."""
     where = APP_CLIENTS if file.app is not None else ASKED
-    here = [trainee_of(file, place), *([where] if place in (FLOWER, NVFLARE) else [])]
+    asked = place in (FLOWER, NVFLARE)
+    here = [trainee_of(file, place), *([where] if asked else [] if file.app is not None else [OWN_PLACE])]
     refuse_unclaimed(
         {key: value for key, value in _keys(given) if _belongs(key, place)},
         here,
@@ -97,7 +106,7 @@ def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str)
 def refuse_anywhere(file: StudyFile, given: Mapping[str, Any]) -> None:
     """Refuse the keys that nobody honours, wherever the study may run."""
     places = (FLOWER,) if file.app is not None else (SIMULATION, FLOWER)
-    here = [trainee_of(file, place) for place in places]
+    here = [*(trainee_of(file, place) for place in places), *([] if file.app is not None else [OWN_PLACE])]
     keys = {key: value for key, value in _keys(given) if key.partition(".")[0] not in (FLOWER, NVFLARE)}
     refuse_unclaimed(keys, here, EVERYBODY, _combination(file, None))
 

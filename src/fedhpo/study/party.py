@@ -15,12 +15,14 @@ from fedhpo.methods import FedTune
 from fedhpo.methods.fedtune import TablePolicy
 from fedhpo.parties.context import Context
 from fedhpo.parties.rows import DataFunction, NodeRows
+from fedhpo.parties.trainee import TraineeParty
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import answered, party_at
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.study import Study
+from fedhpo.study.trainees import trainee_in
 
 if TYPE_CHECKING:
     from fedhpo.parties.estimators import EstimatorParty
@@ -71,8 +73,11 @@ class StudyParty:
         return NodeRows(lambda: without_missing(load()), self._data, self.tells)
 
     @cached_property
-    def _party(self) -> TorchParty | TreesParty | EstimatorParty:
+    def _party(self) -> TorchParty | TreesParty | EstimatorParty | TraineeParty:
         study, rows = self._study, self._rows
+        trainee = trainee_in(study.file.model)
+        if trainee is not None:
+            return TraineeParty(trainee, rows)
         if study.file.model.name in BOOSTED:
             from fedhpo.parties.trees import TreesParty
 

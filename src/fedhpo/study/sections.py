@@ -308,6 +308,11 @@ class StudyFile(Section):
     federation: FederationSection | None = Field(
         None, description="`[federation]`: when simulated clients are there, and how fast they are"
     )
+    place: dict[str, Any] | None = Field(
+        None,
+        description="`[place]`: `name` and settings of where parties are asked in a simulation: `process`, "
+        "`workers`, `ray`, or `package.module:Name`",
+    )
     flower: Flower = Field(default_factory=lambda: Flower.model_validate({}))
     nvflare: NVFlare = Field(default_factory=lambda: NVFlare.model_validate({}))
     objective: ObjectiveSection = Field(default_factory=lambda: ObjectiveSection())

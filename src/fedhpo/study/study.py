@@ -64,12 +64,14 @@ from fedhpo.study.problems import problems
 from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.text import with_key
+from fedhpo.study.trainees import check_trainee, trainee_in
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
     from fedhpo.methods.fedtune import ReferenceTable
+    from fedhpo.parties.trainee import Trainee
     from fedhpo.protocol.federation import Federation
     from fedhpo.tuning.plan import TimePlan
     from fedhpo.tuning.result import Result
@@ -167,9 +169,15 @@ class Study:
             _ = self.space
         elif is_learner(self.file.model):
             check_learner(self.file, self.space)
+        elif self.trainee is not None:
+            check_trainee(self.trainee, self.space)
         else:
             check_model(self.file.model, self.file.space.model)
             check_space(self.space, self.file.server, self.file.client)
+        if self.file.place is not None:
+            from fedhpo.study.places import place_in
+
+            place_in(self)
         _ = self.method, self.objective, self.evaluator, self.proxy_study, self.fleet
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
@@ -240,6 +248,11 @@ class Study:
         return self.file.name or (self.path.stem if self.path else "study")
 
     @cached_property
+    def trainee(self) -> Trainee | None:
+        """What is trained, where [model] names a class of the user's own for it."""
+        return None if self.file.app is not None else trainee_in(self.file.model)
+
+    @cached_property
     def space(self) -> Space:
         """The space, with the fixed hyperparameters of [model] in its scope `model`.
 
@@ -251,7 +264,7 @@ class Study:
             tables = with_app_defaults(dotted_tables(tables, app), app)
         elif is_learner(self.file.model):
             tables = learner_tables(self.file.model, tables)
-        elif self.file.model.others:
+        elif self.file.model.others and self.trainee is None:
             fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
             tables["model"] = {**fixed, **tables.get("model", {})}
         return Space.from_dict(tables)
@@ -428,6 +441,10 @@ class Study:
         data, server = self.load_data() if data is None else data, self.file.server
         try:
             check_clients(data, self.file.budget.cohort, self.evaluator.clients)
+            if self.file.place is not None or self.trainee is not None:
+                from fedhpo.study.places import parties_federation
+
+                return parties_federation(self, data, workers, ray)
             if is_learner(self.file.model):
                 joined = partial(self.aggregation, default=Aggregation())
                 return learner_federation(self.file.model, data, workers, ray, joined)

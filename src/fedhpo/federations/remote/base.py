@@ -21,7 +21,7 @@ from fedhpo.federations.remote.mailbox import Item, Post
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.nodes import Nodes
 from fedhpo.federations.remote.replies import read_answer, read_scored
-from fedhpo.federations.remote.transport import Parcel, Transport
+from fedhpo.federations.remote.transport import SIMULATION, Parcel, Transport
 from fedhpo.protocol.bounds import MOST
 from fedhpo.protocol.federation import (
     QUERY,
@@ -78,9 +78,9 @@ class RemoteClients(Federation):
     repeatable
         Whether the clients do the same again when they are asked the same; a run then writes checkpoints
         only now and then. Real clients do not.
+    belongs
+        What else a run belongs to, where data and code of the clients are known here.
     """
-
-    remote = True
 
     def __init__(
         self,
@@ -96,6 +96,7 @@ class RemoteClients(Federation):
         weight_cap: float | None = WEIGHT_CAP,
         clients_file: str | Path | None = None,
         repeatable: bool = False,
+        belongs: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
@@ -114,6 +115,7 @@ class RemoteClients(Federation):
         if retries < 0:
             raise InputError(f"retries must be at least 0, not {retries!r}")
         self.place = self.runtime = transport.runtime
+        self.remote, self._belongs = transport.runtime != SIMULATION, dict(belongs or {})
         known = clients_file is not None and Path(clients_file).exists()
         if not known:  # a run that goes on takes whoever is there
             transport.check(1 if clients is None else clients)
@@ -139,13 +141,14 @@ class RemoteClients(Federation):
         """What clients said of themselves: their rows stay with them, only how many there are is known."""
         hellos = self._clients.hellos
         return {
+            **self._belongs,
             "clients": {
                 f"client {number}": {
                     **hello.to_dict(),
                     "shape": None if hello.shape is None else list(hello.shape),
                 }
                 for number, hello in sorted(hellos.items())
-            }
+            },
         }
 
     @property

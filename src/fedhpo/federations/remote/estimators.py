@@ -113,6 +113,8 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
 
     @property
     def trust(self) -> str:
+        if not self.remote:
+            return ""
         if not self._averages:
             return "each client keeps its own model, so that a hostile one spoils no other's"
         return f"weights are joined by {joined_by(self._aggregation)}"

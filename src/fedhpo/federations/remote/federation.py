@@ -101,6 +101,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
 
     @property
     def trust(self) -> str:
+        if not self.remote:
+            return ""
         return f"updates are joined by {joined_by(self._aggregation, self._strategy)}"
 
     def model(self, trial: int) -> Any:

@@ -138,6 +138,8 @@ class RemoteLearnerFederation(RemoteClients):
 
     @property
     def trust(self) -> str:
+        if not self.remote:
+            return ""
         if self._training == CYCLIC:
             return "trees are boosted by one client after the other: one hostile client can spoil every model"
         return (

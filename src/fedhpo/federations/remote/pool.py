@@ -13,10 +13,9 @@ from typing import Any
 from fedhpo.core.errors import InputError
 from fedhpo.federations.remote.messages import to_text
 from fedhpo.federations.remote.plain import PlainReply, plain
-from fedhpo.federations.remote.transport import Outgoing, Trouble
+from fedhpo.federations.remote.transport import SIMULATION, Outgoing, Trouble
 from fedhpo.workers.pool import Pool
 
-SIMULATION = "simulation"
 #: What a reply holds beside text and models: what the party keeps until it is asked again.
 KEPT = "kept"
 #: How clients in a pool are waited for: they are all there, and nobody lies about being late.
@@ -57,8 +56,9 @@ class PoolTransport:
         here: Mapping[str, Callable[[Ask], Mapping[str, Any]]] | None = None,
         others: dict[int, Any] | None = None,
         runtime: str = SIMULATION,
+        closes: bool = False,
     ) -> None:
-        self.runtime = runtime
+        self.runtime, self._closes = runtime, closes
         self._pool, self._parties, self._job = pool, parties, job
         self._here, self._others = dict(here or {}), {} if others is None else others
         self._asked: dict[int, Ask] = {}
@@ -76,7 +76,9 @@ class PoolTransport:
         return range(self._parties)
 
     def close(self) -> None:
-        """Whoever started the pool closes it."""
+        """Close the pool, unless somebody else does."""
+        if self._closes:
+            self._pool().close()
 
     def wait(self, seconds: float) -> None:
         """There is nothing to wait for: `pull` does."""

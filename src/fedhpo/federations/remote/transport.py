@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from fedhpo.federations.remote.layout import Layout
 from fedhpo.protocol.reasons import Reason
 
+#: What a transport whose clients are simulated is called: they neither lie nor come late.
+SIMULATION = "simulation"
+
 
 class Parcel(Protocol):
     """A model to be sent, made once however many clients get it; compared by identity."""
