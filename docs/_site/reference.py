@@ -15,6 +15,7 @@ PACKAGES = {
     "fedhpo.flower": "What a Flower app of yours needs",
     "fedhpo.nvflare": "What an NVFlare job of yours needs",
     "fedhpo.plots": "Figures of a result",
+    "fedhpo.figures": "Figures from a view of a run",
     "fedhpo.protocol.federation": "What a federation must do",
     "fedhpo.protocol.method": "What a method must do",
     "fedhpo.testing": "Suites for parts of your own",

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
+from fedhpo.figures.agreement import agreements
+from fedhpo.figures.deviation import deviations
 from fedhpo.protocol.federation import RoundReport, Scores, UpdateShapes
 from fedhpo.protocol.objective import Objective
-from fedhpo.report.agreement import agreements
-from fedhpo.report.deviation import deviations
 from fedhpo.report.page import write_report
 from fedhpo.testing.attacks import InvertedScores, SignFlip, hostile
 

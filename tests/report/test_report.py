@@ -11,18 +11,16 @@ import plotly.graph_objects as go
 import pytest
 
 import fedhpo as fh
+from fedhpo import figures
 from fedhpo.core.errors import InputError
+from fedhpo.figures.reading import load_view
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.report import write_report
-from fedhpo.report.compare import by_traffic, gains
 from fedhpo.report.page import page
 from fedhpo.report.sections import sections
 from fedhpo.report.sections.clients import clients
-from fedhpo.report.sections.cost import by_trial
-from fedhpo.report.sections.curves import by_budget, by_round
-from fedhpo.report.sections.hyperparameters import against
 from fedhpo.report.sections.trials import trials
-from fedhpo.report.view import RunView, load_view
 
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -31,7 +29,14 @@ def row(kind, trial, number, spent, accuracy, **more):
     scores = {"loss": None, "accuracy": None, "loss_before": None, "accuracy_before": None}
     scores["accuracy" if kind == "evaluate" else "accuracy_before"] = accuracy
     split = "validation" if kind == "evaluate" else None
-    counts = {"ok": 2, "failed": 0, "missing": 0, "bytes_down": 1000 * spent, "bytes_up": 500 * spent}
+    counts = {
+        "seconds": 2.0 * spent,
+        "ok": 2,
+        "failed": 0,
+        "missing": 0,
+        "bytes_down": 1000 * spent,
+        "bytes_up": 500 * spent,
+    }
     return {
         "kind": kind,
         "trial": trial,
@@ -132,7 +137,7 @@ def test_error_is_one_minus_accuracy(view):
 
 
 def test_the_winner_is_drawn_last_over_the_others(view):
-    figure = by_round(view)
+    figure = figures.curves(view)
     assert [one["name"] for one in figure["data"]] == [
         "winner",
         "other trials",
@@ -145,13 +150,13 @@ def test_the_winner_is_drawn_last_over_the_others(view):
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
 def test_plotly_accepts_every_figure(view, metric):
     view = replace(view, result={**view.result, "objective": {**view.result["objective"], "metric": metric}})
-    table = view.asked["space"]["client"]["lr"]
-    listed = {"type": "choice", "choices": ["a", "b"]}
-    figures = [by_round(view), by_budget([view, view]), by_trial(view)]
-    figures += [against(view, "client.lr", table), against(view, "client.rule", listed)]
-    for figure in figures:
+    history = [row | {"loss": row["accuracy"], "loss_before": row["accuracy_before"]} for row in view.history]
+    view = replace(view, history=history)
+    made = [figures.curves(view), figures.leading([view, view]), figures.cost(view)]
+    made += [figures.slice_of(view, name) for name, _ in view.tuned]
+    for figure in made:
         assert len(go.Figure(figure).data) == len(figure["data"])  # raises on an unknown property
-    assert figures[0]["layout"]["yaxis"]["type"] == ("log" if metric == "loss" else "linear")
+    assert made[0]["layout"]["yaxis"]["type"] == ("log" if metric == "loss" else "linear")
 
 
 def test_trials_are_listed_winner_first_then_the_users_own(view):
@@ -200,7 +205,7 @@ def test_what_comes_from_the_user_is_text(view):
 def test_a_figure_cannot_close_its_script(view):
     config = {"client": {"rule": HOSTILE}}
     result = {**view.result, "trials": [{**one, "config": config} for one in view.result["trials"]]}
-    assert HOSTILE not in drawn(by_round(replace(view, result=result)), "one")
+    assert HOSTILE not in drawn(figures.curves(replace(view, result=result)), "one")
 
 
 def test_runs_of_different_objectives_are_not_compared(view):
@@ -287,11 +292,11 @@ def test_clients_are_named_from_the_worst(view):
 
 
 def test_comparisons_are_at_equal_rounds_and_at_equal_bytes(view):
-    by_rounds, by_bytes = by_budget([view, view])["data"][0], by_traffic([view, view])["data"][0]
+    by_rounds, by_bytes = (figures.leading([view, view], by)["data"][0] for by in ("rounds", "bytes"))
     assert by_rounds["x"] == [6, 8]
     assert by_bytes["x"] == [0.009, 0.012]  # 1.5 kB a round
     assert by_rounds["y"] == by_bytes["y"] == [0.5, 0.75]
-    dots = gains([view, view])
+    dots = figures.gains([view, view])
     assert [trace["x"] for trace in dots["data"]] == [[0.25], [0.25]]
     assert dots["data"][0]["error_x"]["array"] == [0.02]
     assert len(go.Figure(dots).data) == 2
@@ -299,7 +304,7 @@ def test_comparisons_are_at_equal_rounds_and_at_equal_bytes(view):
 
 def test_hundreds_of_trials_share_one_line(view):
     curves = {number: [(0, 0.1), (1, 0.2)] for number in range(3, 300)}
-    found = by_round(replace(view, cohorts=curves))
+    found = figures.curves(replace(view, cohorts=curves))
     assert len(found["data"]) == 4  # thin ones of the others; points of the others, the own and the winner
     assert len(found["data"][0]["x"]) == 297 * 3 - 1  # with a gap between each two
 

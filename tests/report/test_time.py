@@ -5,9 +5,9 @@ import json
 import pytest
 
 import fedhpo as fh
+from fedhpo import figures
 from fedhpo.cli import main
-from fedhpo.report.sections.time import by_hour
-from fedhpo.report.view import load_view
+from fedhpo.figures.reading import load_view
 from fedhpo.study import Study
 
 STUDY = """
@@ -50,7 +50,7 @@ def test_the_report_shows_every_round_on_the_clock(study, tmp_path):
     view = load_view(run)
     assert len(view.spans) == 12
     assert max(end for *_, end in view.spans) <= view.result["cost"]["simulated_seconds"]
-    lines = by_hour(view)["data"]
+    lines = figures.timeline(view)["data"]
     assert len(lines) == 3
     assert [len(line["x"]) for line in lines] == [12, 12, 12]  # four rounds, each a begin, an end, a gap
     page = (run / "report.html").read_text(encoding="utf-8")

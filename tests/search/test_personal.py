@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
+from fedhpo.figures.reading import load_view
 from fedhpo.protocol.federation import Answer, Status, Work
 from fedhpo.report.sections.personal import personal
-from fedhpo.report.view import load_view
 from fedhpo.search.personal import over_clients, spread
 
 SPACE = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True), "batch_size": 8}, server={"lr": 1.0})

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
+from fedhpo.figures.told import Told
 from fedhpo.methods import Hyperband
 from fedhpo.privacy.accounting import epsilon_each
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import most_asked, rotation_order, slot_cohort
 from fedhpo.protocol.objective import Objective
-from fedhpo.report.told import Told
 from fedhpo.run import open_read
 from fedhpo.search.account import RotationAccount, RotationPlan
 from fedhpo.search.evaluator import Evaluator

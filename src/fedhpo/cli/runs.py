@@ -52,7 +52,7 @@ def _result(path: Path) -> dict[str, Any]:
     from fedhpo.core.run_errors import DamageError
     from fedhpo.pages.phrasing import rounds_of
     from fedhpo.run import open_read
-    from fedhpo.tuning.verdict import verdict_of
+    from fedhpo.search.verdict import verdict_of
 
     nothing: dict[str, Any] = {"metric": None, "score": None, "verdict": None}
     try:

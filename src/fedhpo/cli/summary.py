@@ -16,7 +16,7 @@ from fedhpo.pages.phrasing import (
     test_score,
 )
 from fedhpo.protocol.objective import scored_as
-from fedhpo.tuning.verdict import verdict_of
+from fedhpo.search.verdict import verdict_of
 
 
 def summary(result: Mapping[str, Any], path: Path, report: Path) -> str:

@@ -89,7 +89,7 @@ class Tuner:
 
     def sections(self, search: Search) -> list[Any]:
         """What its parts add to the report, where they have `sections` too."""
-        parts = (self.schedule, self.sampler, self.policy)
+        parts: tuple[Any, ...] = (self.schedule, self.sampler, self.policy, self.exchange)
         return [one for part in parts if hasattr(part, "sections") for one in part.sections(search)]
 
     def fingerprint(self, space: Space) -> dict[str, Any]:

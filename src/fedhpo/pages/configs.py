@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from fedhpo.report.view import RunView
+from typing import Any
 
 
 def flat(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The config's values by their full names."""
     return {f"{scope}.{key}": value for scope, values in config.items() for key, value in values.items()}
-
-
-def tuned(view: RunView) -> list[tuple[str, Mapping[str, Any]]]:
-    """The hyperparameters that are not fixed, by full name, and their tables."""
-    return [
-        (f"{scope}.{key}", table)
-        for scope, tables in view.asked["space"].items()
-        for key, table in tables.items()
-        if isinstance(table, Mapping) and "value" not in table
-    ]
 
 
 def scale_of(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

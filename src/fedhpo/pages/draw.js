@@ -42,6 +42,19 @@ function drawAll(root = document) {
     place.figure = JSON.parse(holder.textContent);
     watchPlace(place);
   }
+  root.querySelectorAll(".choice").forEach(makeChoice);
+}
+
+// A list above a figure chooses which of several is drawn there.
+function makeChoice(choice) {
+  const field = choice.querySelector("select.axes"), place = choice.querySelector("figure > div");
+  const others = [...choice.querySelectorAll("script.other")];
+  const show = () => {
+    place.figure = JSON.parse(others[field.selectedIndex].textContent);
+    watchPlace(place);
+  };
+  field.addEventListener("change", show);
+  if (field.selectedIndex > 0) show();
 }
 
 // A figure is drawn when it comes near the screen: a long page is there at once.

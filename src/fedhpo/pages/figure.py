@@ -6,14 +6,24 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypedDict
 
 from fedhpo.pages.html import text
+
+
+class Figure(TypedDict):
+    """A figure as plotly.js takes it."""
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
 
 INK, MUTED, RULE = "#1f2933", "#66727f", "#e3e7eb"
 WINNER, OWN, OTHER = "#0b7285", "#d9730d", "#b8c1ca"
 #: For several runs, told apart also by those who see few colours (Okabe and Ito, 2008).
 SEVERAL = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+#: The margins of a small figure.
+SMALL = {"l": 48, "r": 8, "t": 8, "b": 40}
 #: From short to long trainings.
 SCALE = ((0.0, "#cfd8df"), (1.0, "#0b7285"))
 #: From the worst fifth of the trials to the best.
@@ -40,7 +50,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 def figure(
     traces: Sequence[Mapping[str, Any]], x: Mapping[str, Any], y: Mapping[str, Any], **layout: Any
-) -> dict[str, Any]:
+) -> Figure:
     """A figure: traces, two axes, and what differs from the usual layout."""
     usual = {
         "xaxis": dict(x),
@@ -94,7 +104,7 @@ def _plain(value: Any) -> Any:
     return _plain(value.tolist()) if hasattr(value, "tolist") else value
 
 
-def drawn(figure: Mapping[str, Any], name: str, note: str = "") -> str:
+def drawn(figure: Figure, name: str, note: str = "") -> str:
     """The figure as HTML: an empty element, its data, which `draw.js` draws into it, and one sentence on it.
 
     Data is not a program: the page's Content-Security-Policy allows only programs that fedhpo brings along.

@@ -1,4 +1,4 @@
-"""Figures of a result, one family a file: how the search went, the space, trials and clients."""
+"""`result.plot`: the figures of a run as plotly's own, drawn by the functions of `fedhpo.figures`."""
 
 from fedhpo.plots.plots import Plots
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo import figures
 from fedhpo.core.errors import InputError
+from fedhpo.figures.view import NothingToDrawError, RunView
 from fedhpo.pages.configs import flat
-from fedhpo.pages.figure import MUTED, SEVERAL, axis, drawn, figure
-from fedhpo.pages.html import Cell, Section, table, text
+from fedhpo.pages.figure import drawn
+from fedhpo.pages.html import Cell, Section, table
 from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.pages.phrasing import rounds_of, test_score
-from fedhpo.report.sections.curves import by_budget, score_axis
-from fedhpo.report.view import RunView
-from fedhpo.tuning.verdict import verdict_of
+from fedhpo.search.verdict import verdict_of
 
 _GAINS = "A dot is the gain over your own config, its bar two standard errors; the table has verdicts."
 _NOTE = (
@@ -31,61 +31,19 @@ def comparison(views: Sequence[RunView]) -> list[Section]:
                 f"runs to compare must have one objective: {first.name} has {first.metric}, "
                 f"{view.name} has {view.metric}"
             )
-    curves = drawn(by_budget(list(views)), "incumbents", "At equal rounds: over all trials of the search.")
-    curves += drawn(by_traffic(views), "traffic", "At equal bytes: sent to clients and back.")
-    gained = gains(views)
+    curves = drawn(figures.leading(views), "incumbents", "At equal rounds: over all trials of the search.")
+    curves += drawn(figures.leading(views, "bytes"), "traffic", "At equal bytes: sent to clients and back.")
+    try:
+        gained: Section | None = Section("Gains", drawn(figures.gains(views), "gains", _GAINS))
+    except NothingToDrawError:
+        gained = None
     made = [
         Section("Results", _results(views)),
         Section("Score of the leading trial", f"<div class=pair>{curves}</div>{_NOTE}"),
-        Section("Gains", drawn(gained, "gains", _GAINS)) if gained else None,
+        gained,
         Section("Tuned configs", _configs(views)),
     ]
     return [section for section in made if section is not None]
-
-
-def by_traffic(views: Sequence[RunView]) -> dict[str, Any]:
-    """The score of the leading trial against the megabytes sent; one line a run."""
-    traces = []
-    for i, view in enumerate(views):
-        found = view.incumbents_by("bytes_down", "bytes_up")
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": [one.spent / 1e6 for one in found],
-                "y": [one.value for one in found],
-                "name": text(view.name),
-                "line": {"shape": "hv", "color": SEVERAL[i % len(SEVERAL)], "width": 2},
-                "marker": {"size": 6},
-                "hovertemplate": "%{x:.4g} MB: %{y:.4f}<extra></extra>",
-            }
-        )
-    return figure(traces, axis("MB sent, both ways", rangemode="tozero"), score_axis(views[0]), height=300)
-
-
-def gains(views: Sequence[RunView]) -> dict[str, Any] | None:
-    """The gain of each run over the user's own config, with two standard errors; None where none is known."""
-    known = [(i, view, view.result["gain"]) for i, view in enumerate(views) if view.result["gain"]]
-    known = [(i, view, gain) for i, view, gain in known if gain["value"] is not None]
-    if not known:
-        return None
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [gain["value"]],
-            "y": [text(view.name)],
-            "error_x": {"array": [2 * (gain["standard_error"] or 0)], "thickness": 2, "width": 5},
-            "marker": {"size": 10, "color": SEVERAL[i % len(SEVERAL)]},
-            "hovertemplate": "%{y}: %{x:+.4f}<extra></extra>",
-        }
-        for i, view, gain in known
-    ]
-    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
-    line = {**zero, "line": {"color": MUTED, "width": 1, "dash": "dot"}}
-    y = axis("", autorange="reversed", ticks="")
-    x = axis(f"gain in {views[0].metric}")
-    return figure(traces, x, y, height=110 + 32 * len(known), showlegend=False, shapes=[line])
 
 
 def _results(views: Sequence[RunView]) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.settings import shown
+from fedhpo.figures.reading import load_view
+from fedhpo.figures.view import RunView
 from fedhpo.pages.page import frame
 from fedhpo.report.compare import comparison
 from fedhpo.report.sections import sections
-from fedhpo.report.view import RunView, load_view
 
 #: What reading a run's files can raise that are not as fedhpo wrote them.
 DAMAGE = (

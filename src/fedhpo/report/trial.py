@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
+from fedhpo import figures
 from fedhpo.core.errors import InputError
+from fedhpo.figures.clients import known_clients
+from fedhpo.figures.view import NothingToDrawError, RunView
 from fedhpo.pages.configs import flat
-from fedhpo.pages.figure import OTHER, WINNER, axis, drawn, figure
+from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, facts, table, text
 from fedhpo.pages.numbers import number, score, whole
-from fedhpo.pages.plots import spread
-from fedhpo.report.sections.curves import score_axis
-from fedhpo.report.view import RunView
 
 _CURVE = "Points are evaluations of this trial; the thin line is what the cohort of each round saw."
 _CLIENTS = "Read it as: this share of the clients has at most this score, at the trial's last evaluation."
@@ -47,39 +45,23 @@ def _summary(view: RunView, trial: Mapping[str, Any]) -> Section:
 
 
 def _curve(view: RunView, number: int) -> Section | None:
-    points, thin = view.evaluated.get(number, []), view.in_rounds.get(number, [])
-    if len(points) < 2 and len(thin) < 2:
+    try:
+        return Section("Learning curve", drawn(figures.trial_curve(view, number), "trial-curve", _CURVE))
+    except NothingToDrawError:
         return None
-    lines = [(thin, "lines", 1, OTHER, "cohorts"), (points, "lines+markers", 2.5, WINNER, "evaluations")]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": mode,
-            "x": [at for at, _ in curve],
-            "y": [value for _, value in curve],
-            "name": name,
-            "line": {"color": colour, "width": width},
-            "hovertemplate": "round %{x}: %{y:.4f}<extra></extra>",
-        }
-        for curve, mode, width, colour, name in lines
-        if curve
-    ]
-    made = figure(traces, axis("round of the trial", rangemode="tozero"), score_axis(view))
-    return Section("Learning curve", drawn(made, "trial-curve", _CURVE))
 
 
 def _clients(view: RunView, number: int) -> Section | None:
-    if number not in view.clients or view.result.get("privacy"):
+    found = known_clients(view, number)
+    if found is None:
         return None
-    who, values = view.clients[number]
-    kept = np.isfinite(values)
-    who, values = who[kept], values[kept]
-    if len(values) < 3:
-        return None
-    order = np.argsort(values if view.maximise else -values, kind="stable")
+    names = view.result.get("client_names")
     columns = ["client", view.metric]
-    rows = [[Cell(str(who[i]), int(who[i])), Cell(score(float(values[i])), float(values[i]))] for i in order]
-    shown = drawn(spread({f"trial {number}": values.tolist()}, view.metric), "trial-clients", _CLIENTS)
+    rows = [
+        [Cell(names[client] if names else str(client), client), Cell(score(value), value)]
+        for client, value in zip(found[0].tolist(), found[1].tolist(), strict=True)
+    ]
+    shown = drawn(figures.clients(view, [number]), "trial-clients", _CLIENTS)
     listed = table(columns, rows[:200], numeric=columns, filtered=len(rows) > 20)
     return Section("Clients' scores", f"<div class=pair>{shown}<div class=low>{listed}</div></div>")
 

@@ -103,6 +103,8 @@ class Search:
         self.failures = Failures() if failures is None else failures
         #: Every total that the run had, where it was raised.
         self.totals: list[int] = []
+        #: The trial that the search ended with, once it is over: for what a method says of itself.
+        self.winner: Trial | None = None
         #: What the method adds to result.json.
         self.facts: dict[str, Any] = {}
         #: Trials that private releases are planned for; None for no limit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from fedhpo.protocol import trial as protocol
 from fedhpo.protocol.federation import Cost, Scores
@@ -95,3 +96,12 @@ class Trial(protocol.Trial):
         """The latest score as a number of which less is better; infinite without one."""
         failed = self.status == FAILED or self.score is None
         return math.inf if failed or self.score is None else self.score.rank_value
+
+
+def path_of(trial: Trial) -> list[dict[str, Any]]:
+    """The configs that a trial trained under, from its first; empty where there was only one."""
+    if not trial.replacements:
+        return []
+    begun = {"round": 0, "source": None, "score": None, "source_score": None, "reason": ""}
+    changes = [vars(change) | {"config": change.config.to_dict()} for change in trial.replacements]
+    return [begun | {"config": trial.first.to_dict()}, *changes]

@@ -17,9 +17,9 @@ from fedhpo.search.paired import gain_at_clients
 from fedhpo.search.personal import personalised
 from fedhpo.search.private import PrivateChannel
 from fedhpo.search.search import Search
-from fedhpo.search.trial import Evaluation, Trial
+from fedhpo.search.trial import Evaluation, Trial, path_of
+from fedhpo.search.verdict import Verdict, verdict_of
 from fedhpo.space.config import Config
-from fedhpo.tuning.verdict import Verdict, verdict_of
 
 
 @dataclass(frozen=True)
@@ -177,15 +177,6 @@ def _personal(search: Search, best: Trial) -> dict[str, Any] | None:
     if not search.evaluator.personalised or best.number not in search.session.trials:
         return None
     return personalised(search.session, best.number, deployed(best).client)
-
-
-def path_of(trial: Trial) -> list[dict[str, Any]]:
-    """The configs that a trial trained under, from its first; empty where there was only one."""
-    if not trial.replacements:
-        return []
-    begun = {"round": 0, "source": None, "score": None, "source_score": None, "reason": ""}
-    changes = [vars(change) | {"config": change.config.to_dict()} for change in trial.replacements]
-    return [begun | {"config": trial.first.to_dict()}, *changes]
 
 
 def named_gain(search: Search, gain: Gain | None) -> dict[str, Any] | None:

@@ -111,12 +111,10 @@ def _optuna(result: Result, target: str, name: str) -> int:
 
 def _points(result: Result) -> dict[int, dict[int, float]]:
     """Scores by trial and round."""
-    from fedhpo.plots.story import Story
+    from fedhpo.figures.view import RunView
 
-    found: dict[int, dict[int, float]] = {}
-    for _, trial, number, value in Story(result.facts, result.history).points:
-        found.setdefault(trial, {})[number] = value
-    return found
+    view = RunView.of_result(result.facts, result.history)
+    return {trial: dict(curve) for trial, curve in view.evaluated.items()}
 
 
 def _distributions(space: Space, kinds: Any) -> dict[str, Any]:

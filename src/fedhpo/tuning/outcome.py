@@ -12,14 +12,14 @@ import numpy as np
 from fedhpo.core.pareto import fronts
 from fedhpo.core.version import VERSION
 from fedhpo.methods import Tuner
+from fedhpo.methods.fedex.section import policies_of
 from fedhpo.methods.sections import sections_of
 from fedhpo.protocol.method import Method
-from fedhpo.protocol.policy import LearningState
 from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.private_setup import COPIES, COVERS
 from fedhpo.search.search import Search
-from fedhpo.search.trial import Trial
-from fedhpo.tuning.conclusion import Conclusion, deployed, named_gain, path_of
+from fedhpo.search.trial import Trial, path_of
+from fedhpo.tuning.conclusion import Conclusion, deployed, named_gain
 from fedhpo.tuning.predict import scores_of
 
 _COUNTED = ("rounds", "client_rounds", "bytes_down", "bytes_up", "samples", "evaluations")
@@ -30,6 +30,7 @@ def outcome_of(
 ) -> dict[str, Any]:
     """All of it but the times; `reason` says why the run was stopped, if it was."""
     best, own = found.best, search.own
+    search.winner = best
     objective = search.objective.to_dict()
     if search.objective.metric == "loss" and scoring is not None:
         objective["loss_is"] = f"1 - {scoring}"
@@ -50,11 +51,7 @@ def outcome_of(
         "verdict": found.verdict(search).to_dict(),
         "trials": [_row(search, trial) for trial in search.trials],
         "tried": {scope: len(vectors) for scope, vectors in search.tried.items()},
-        "policies": [
-            {"trial": trial.number, **trial.policy.history()}
-            for trial in search.trials
-            if isinstance(trial.policy, LearningState)
-        ],
+        "policies": policies_of(search.trials),
         "cost": _cost(search, found.baseline_rounds),
         "failures": search.failures.to_list(),
         "totals": search.totals,

@@ -13,9 +13,9 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.notebook import facts_as_html, shown
 from fedhpo.protocol.objective import scored_as
 from fedhpo.protocol.outcome import Gain, Outcome, ResultTrial, ShownTrial, Spent, TestScores
+from fedhpo.search.verdict import verdict_of
 from fedhpo.space.config import Config
 from fedhpo.tuning.rows import Table as Table
-from fedhpo.tuning.verdict import verdict_of
 
 if TYPE_CHECKING:
     import pandas
@@ -74,7 +74,7 @@ class Result:
         """Plotly figures: `result.plot.history()`, `.curves()`, `.importance()` and others."""
         from fedhpo.plots import Plots
 
-        return Plots(self.facts, self.history)
+        return Plots(self.facts, self.history, self.run)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The trials as a `pandas.DataFrame`; `result.history.to_pandas()` has their rounds."""

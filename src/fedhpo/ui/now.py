@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedhpo.report.told import Told
-from fedhpo.report.view import RunView
+from fedhpo.figures.told import Told
+from fedhpo.figures.view import RunView
 from fedhpo.run import Run
 
 #: Trials named as training now.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.run_errors import NotBegunError, OtherVersionError
+from fedhpo.figures.reading import refuse_links
 from fedhpo.pages.phrasing import rounds_of
 from fedhpo.report.page import DAMAGE
-from fedhpo.report.view import refuse_links
 from fedhpo.run import Run, open_read
-from fedhpo.tuning.verdict import verdict_of
+from fedhpo.search.verdict import verdict_of
 
 if TYPE_CHECKING:
     from fedhpo.ui.watched import Watched

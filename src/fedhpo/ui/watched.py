@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import FedhpoError, InputError
+from fedhpo.figures.reading import refuse_links, view_of
+from fedhpo.figures.told import Told
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Section, text
 from fedhpo.report.page import DAMAGE, subtitle
 from fedhpo.report.sections import SECTIONS, listed
 from fedhpo.report.sections.importance import importance
-from fedhpo.report.told import Told
 from fedhpo.report.trial import trial_sections
-from fedhpo.report.view import RunView, refuse_links, view_of
 from fedhpo.run import open_read
 from fedhpo.ui.now import now
 

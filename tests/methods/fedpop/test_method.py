@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import fedhpo as fh
+from fedhpo.figures.lineage import ancestry, stretches
+from fedhpo.figures.reading import load_view
 from fedhpo.methods import Exchange, Tuner
 from fedhpo.methods.fedpop.exchange import discounted
-from fedhpo.methods.fedpop.section import ancestry, lineage, stretches
 from fedhpo.protocol.reasons import Reason, Why
-from fedhpo.report.view import load_view
+from fedhpo.report.sections.own import own
 from fedhpo.schedules import FixedLength, Halving, Hyperband
 from fedhpo.testing import ToyFederation
 
@@ -424,17 +425,21 @@ def test_the_baseline_is_trained_anew_where_trial_zero_became_a_copy():
 def test_the_report_draws_the_lineage_of_the_winner(tmp_path):
     result = tune(fh.FedPop(local=False), run=tmp_path / "a")
     view = load_view(tmp_path / "a")
-    line = ancestry(view)
+    line = ancestry(view.trials, view.winner)
     assert line[0][0] == result.facts["best"]["trial"]
     assert line[0][2] == 20
     assert line[-1][1] == 0
     for (_, begin, _), (_, _, end) in itertools.pairwise(line):
         assert begin == end
-    assert sum(end - begin for trial, begin, end, *_ in stretches(view) if trial == 3) == 20
-    page = lineage(view).body
+    assert sum(end - begin for trial, begin, end, *_ in stretches(view.trials) if trial == 3) == 20
+    assert [one["title"] for one in result.facts["sections"]] == ["Lineage"]
+    [section] = own(view)
+    page = section.body
     assert "copied trial" in page
     assert "server.lr" in page
-    assert lineage(dataclasses.replace(view, result=view.result | {"trials": []})) is None
+    without = {key: value for key, value in view.result.items() if key != "sections"}
+    assert [one.body for one in own(dataclasses.replace(view, result=without))] == [page]  # as 0.2.0 kept it
+    assert own(dataclasses.replace(view, result=without | {"trials": []})) == []
 
 
 def test_the_lineage_of_an_unfinished_run_comes_from_its_record(tmp_path):
@@ -442,7 +447,7 @@ def test_the_lineage_of_an_unfinished_run_comes_from_its_record(tmp_path):
     view = load_view(tmp_path / "a")
     copies = [step for trial in view.result["trials"] for step in trial["path"][1:]]
     assert len(copies) >= 3
-    assert lineage(view) is not None
+    assert [section.title for section in own(view)] == ["Lineage"]
 
 
 # Refusals and names

@@ -55,15 +55,16 @@ def watched(federation: Federation, path: Path, wanted: bool) -> Iterator[None]:
 
 def curve(folder: Path, name: str) -> list[list[float]]:
     """Round and accuracy of the winner, and of those whom it was copied from before."""
-    from fedhpo.methods.fedpop.section import ancestry
-    from fedhpo.report.view import load_view
+    from fedhpo.figures.lineage import ancestry
+    from fedhpo.figures.reading import load_view
 
     points: dict[tuple[int, int], Any] = {}
     for line in (folder / f"{name}.curve.jsonl").read_text(encoding="utf-8").splitlines():
         trial, number, accuracy = json.loads(line)
         # Of a trial that was set back to an earlier round in an exchange the earlier point stays.
         points.setdefault((trial, number), accuracy)
-    line_of = ancestry(load_view(folder / name))
+    view = load_view(folder / name)
+    line_of = ancestry(view.trials, view.winner)
     found = {
         number: accuracy
         for trial, begin, end in line_of

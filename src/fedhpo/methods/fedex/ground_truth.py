@@ -69,4 +69,6 @@ class GroundTruth:
     def of_run(cls, directory: Path) -> GroundTruth | None:
         """What was saved in a run's directory; None if nothing was."""
         found = [directory / name for name in (FILE, OLD_FILE) if (directory / name).is_file()]
+        if found and found[0].is_symlink():
+            raise InputError(f"{found[0]} is a link: a report reads the run's own files only")
         return cls.load(found[0]) if found else None

@@ -24,6 +24,7 @@ from fedhpo.methods.fedex.auto import AUTO
 from fedhpo.methods.fedex.grid import GridState, grid_of
 from fedhpo.methods.fedex.landmarks import Landmark
 from fedhpo.methods.fedex.learned import LearnedPolicy
+from fedhpo.methods.fedex.section import policies_of, policy_sections
 from fedhpo.methods.fedex.settings import OF_THE_SEARCH, FedExSettings, as_dict, check
 from fedhpo.methods.fedex.state import FedExState
 from fedhpo.protocol.federation import AFTER, BEFORE, CLIENT_CONFIGS, SCORES_IN_ROUND
@@ -204,6 +205,11 @@ class FedExPolicy(FedExSettings):
         tried = search.try_out([config.replace(client=client) for client in clients], self.landmark_rounds)
         found = tuple(Landmark(t.config.client, t.rank_value) for t in tried)
         return replace(self, rounds=search.rounds, found=found)
+
+    def sections(self, search: Search) -> list[Any]:
+        """What it learned, for the report."""
+        winner = None if search.winner is None else search.winner.number
+        return policy_sections(policies_of(search.trials), winner)
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""

@@ -25,6 +25,7 @@ from fedhpo.core.streams import stream
 from fedhpo.methods.fedpop.evolution import Evolution, ResampleBy, bottom_and_top
 from fedhpo.methods.fedpop.private import affordable, check_private, private_scores
 from fedhpo.methods.fedpop.score import discounted
+from fedhpo.methods.fedpop.section import lineage_sections, trials_of
 from fedhpo.protocol.federation import AFTER, FORK, SCORES_IN_ROUND
 from fedhpo.schedules.annealing import Annealing
 from fedhpo.search.channel import rank_values
@@ -130,6 +131,11 @@ class Exchange:
         # Where both are due, trials are dropped first.
         gaps = [(r, min(e for e in ends if e > r) - r) for r in range(every, max(ends, default=0), every)]
         return [(round, left) for round, left in gaps if left < every]
+
+    def sections(self, search: Search) -> list[Any]:
+        """Who copied whom, for the report."""
+        winner = None if search.winner is None else search.winner.number
+        return lineage_sections(trials_of(search), winner, search.space.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Its settings."""

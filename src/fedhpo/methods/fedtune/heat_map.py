@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from fedhpo.methods.fedtune.reference_table import ReferenceTable
-from fedhpo.pages.figure import SCALE, axis, figure
+from fedhpo.pages.figure import SCALE, Figure, axis, figure
 from fedhpo.pages.numbers import number
 
 
-def heat_maps(table: ReferenceTable) -> dict[str, dict[str, Any]]:
+def heat_maps(table: ReferenceTable) -> dict[str, Figure]:
     """Figures for plotly by name: rows are indices, columns quantities, each cell says its value.
 
     >>> from fedhpo.methods.fedtune import Cells
@@ -36,9 +35,7 @@ def heat_maps(table: ReferenceTable) -> dict[str, dict[str, Any]]:
     return maps
 
 
-def _heat_map(
-    table: ReferenceTable, title: str, units: list[float | None], shown: list[str]
-) -> dict[str, Any]:
+def _heat_map(table: ReferenceTable, title: str, units: list[float | None], shown: list[str]) -> Figure:
     """Colours are the place in the hyperparameter's own scale, whatever its unit."""
     width = len(table.cells.quantities)
     rows = range(0, len(table.cells), width)

@@ -28,6 +28,7 @@ from fedhpo.methods.fedtune.policy import LookUp
 from fedhpo.methods.fedtune.profiles import Profiles
 from fedhpo.methods.fedtune.proxy import ProxySet
 from fedhpo.methods.fedtune.reference_table import LOOK_UPS, ReferenceTable
+from fedhpo.methods.fedtune.section import table_sections
 from fedhpo.methods.fedtune.table_policy import check_covers
 from fedhpo.methods.fedtune.tuner import CellTuner
 from fedhpo.policies import Fixed
@@ -173,6 +174,10 @@ class FedTune(Method):
         search.finish([trial])
         search.eliminate(own)
         return search.best([trial])
+
+    def sections(self, search: Search) -> list[Any]:
+        """The table that went out with the model, for the report."""
+        return table_sections(search.facts.get("table"))
 
     def _profiles(self, search: Search) -> Profiles | None:
         """What the clients told of their profiles, where they are asked."""

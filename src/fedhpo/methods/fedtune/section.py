@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedhpo.methods.fedtune.heat_map import heat_maps
 from fedhpo.methods.fedtune.reference_table import ReferenceTable
@@ -11,19 +11,17 @@ from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, text
 from fedhpo.pages.numbers import whole
 from fedhpo.pages.page import frame
-
-if TYPE_CHECKING:
-    from fedhpo.report.view import RunView
+from fedhpo.protocol.sections import figure, section
 
 
-def table(view: RunView) -> Section | None:
-    """The table that went out with the model, and what filling it took."""
-    found: Mapping[str, Any] | None = view.result.get("table")
+def table_sections(found: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The table that went out with the model, and what filling it took; nothing where there is none."""
     if found is None:
-        return None
+        return []
     shown = ReferenceTable.from_dict(found)
     words = f"Each client looked itself up {_how(shown)}; what it found is not known here."
-    return Section("Reference table", f"{_maps(shown)}<p class=note>{text(words + _cost(shown))}</p>")
+    maps = (figure(one["data"], one["layout"]) for one in heat_maps(shown).values())
+    return [section("Reference table", *maps, words + _cost(shown))]
 
 
 def page(table: ReferenceTable, name: str) -> str:

@@ -19,6 +19,7 @@ from fedhpo.core.settings import check_settings
 from fedhpo.core.streams import derive
 from fedhpo.methods.flora.answers import checked, in_result, loss_in_words
 from fedhpo.methods.flora.guided import Guided, local_space
+from fedhpo.methods.flora.section import party_sections
 from fedhpo.methods.local_training import check_local_rounds
 from fedhpo.policies import Fixed
 from fedhpo.privacy.local import LocalPrivacy
@@ -220,6 +221,10 @@ class FLoRA(Method):
             self._train(search, more)
             trials += more
         return search.best(trials)
+
+    def sections(self, search: Search) -> list[Any]:
+        """What the parties sent, for the report."""
+        return party_sections(search.facts.get(self.name))
 
     def _train(self, search: Search, trials: Sequence[Trial]) -> None:
         """Line 8."""

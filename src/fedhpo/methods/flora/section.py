@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fedhpo.pages.html import Cell, Section, facts, table, text
-from fedhpo.pages.numbers import number, score, whole
-
-if TYPE_CHECKING:
-    from fedhpo.report.view import RunView
+from fedhpo.pages.numbers import number, score
+from fedhpo.protocol.sections import section, table
 
 
-def flora(view: RunView) -> Section | None:
-    """The parties, the recommendation, and what is known of both; None for other methods."""
-    found: Mapping[str, Any] | None = view.result.get("flora")
+def party_sections(found: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The parties, the recommendation, and what is known of both; nothing for other methods."""
     if found is None:
-        return None
-    columns = ["party", "rows", "pairs sent", "lowest loss", "left out because"]
+        return []
     rows = [
         [
-            Cell(str(party["party"]), party["party"]),
-            Cell(whole(party["size"]) if party["size"] else "–", party["size"] or 0),
-            Cell(whole(party["pairs"]), party["pairs"]),
-            Cell(score(party["best_loss"]), "" if party["best_loss"] is None else party["best_loss"]),
-            Cell(party["reason"]),
+            str(party["party"]),
+            party["size"] or None,
+            party["pairs"],
+            party["best_loss"],
+            party["reason"],
         ]
         for party in found["parties"]
     ]
-    body = f"<div class=pair>{facts(_facts(found))}{table(columns, rows, numeric=columns[1:4])}</div>"
-    return Section("Local searches", body + _note(found))
+    parties = table(["party", "rows", "pairs sent", "lowest loss", "left out because"], rows)
+    facts = table(["local searches", ""], [[name, str(value)] for name, value in _facts(found)])
+    return [section("Local searches", facts, parties, *_notes(found))]
 
 
 def _facts(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -80,7 +76,7 @@ def _distances(found: Mapping[str, Any] | None) -> str | None:
     return f"{number(own[0])} to {number(own[-1])}; by chance {number(found['chance'])}"
 
 
-def _note(found: Mapping[str, Any]) -> str:
+def _notes(found: Mapping[str, Any]) -> list[str]:
     known = found.get("diagnostics") or {}
     words = [f"{known['why']}." if known.get("why") else ""]
     if found.get("privacy"):
@@ -91,4 +87,4 @@ def _note(found: Mapping[str, Any]) -> str:
     if known:
         words.append("surface.html in the run's directory draws the surface.")
     told = " ".join(word for word in words if word)
-    return f"<p class=note>{text(told)}</p>" if told else ""
+    return [told] if told else []

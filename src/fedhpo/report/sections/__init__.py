@@ -1,34 +1,31 @@
 """The parts of a run's report, in order.
 
 Each is a function from a `RunView` to a `Section`, to several, or to None. What a method brings along is
-drawn by `own`: no method but those of the papers we ship is named here.
+drawn by `own`, for our methods and a stranger's alike: no method is named here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fedhpo.methods.fedex.section import policy, ranking
-from fedhpo.methods.fedpop.section import lineage
-from fedhpo.methods.fedtune.section import table
-from fedhpo.methods.flora.section import flora
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Section
 from fedhpo.report.sections.clients import clients
 from fedhpo.report.sections.cost import cost
 from fedhpo.report.sections.curves import curves, progress
 from fedhpo.report.sections.failures import failures
 from fedhpo.report.sections.headline import headline
-from fedhpo.report.sections.hyperparameters import hyperparameters
-from fedhpo.report.sections.importance import across, importance
+from fedhpo.report.sections.importance import importance
 from fedhpo.report.sections.outliers import outliers
 from fedhpo.report.sections.own import own
 from fedhpo.report.sections.pareto import pareto
 from fedhpo.report.sections.personal import personal
 from fedhpo.report.sections.privacy import privacy
 from fedhpo.report.sections.process import process
-from fedhpo.report.sections.time import time
+from fedhpo.report.sections.ranking import ranking
+from fedhpo.report.sections.space import across, hyperparameters
+from fedhpo.report.sections.timeline import timeline
 from fedhpo.report.sections.trials import trials
-from fedhpo.report.view import RunView
 
 SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = (
     headline,
@@ -38,19 +35,15 @@ SECTIONS: tuple[Callable[[RunView], Section | Sequence[Section] | None], ...] = 
     across,
     importance,
     hyperparameters,
-    policy,
-    lineage,
-    table,
-    flora,
-    ranking,
     own,
+    ranking,
     clients,
     personal,
     trials,
     failures,
     outliers,
     cost,
-    time,
+    timeline,
     privacy,
     process,
 )

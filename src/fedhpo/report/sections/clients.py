@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from fedhpo import figures
+from fedhpo.figures.clients import known_clients
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, how_to_read, table, text
 from fedhpo.pages.numbers import score, whole
-from fedhpo.pages.plots import spread
-from fedhpo.protocol.federation import Floats, Ints
-from fedhpo.report.view import RunView
 
 #: Clients named.
 _WORST = 6
@@ -25,44 +23,27 @@ _ABOUT = how_to_read(
 
 def clients(view: RunView) -> Section | None:
     """The scores of all clients under the winner and under the user's own config; the worst are named."""
-    named = {"winner": view.winner, "your config (trial 0)": view.own}
-    known = {
-        name: _known(*view.clients[trial])
-        for name, trial in named.items()
-        if trial is not None and trial in view.clients and (name == "winner" or trial != view.winner)
-    }
-    known = {name: found for name, found in known.items() if len(found[0]) >= 3}
-    if "winner" not in known or view.result.get("privacy"):
+    found = known_clients(view, view.winner)
+    if found is None:
         return None
-    who, values = known["winner"]
-    order = np.argsort(values if view.maximise else -values, kind="stable")[:_WORST]
-    other = (
-        dict(zip(*(part.tolist() for part in known["your config (trial 0)"]), strict=True))
-        if ("your config (trial 0)" in known)
-        else {}
-    )
-    columns = ["client", view.metric, *(["under your config"] if other else [])]
+    who, values = found
+    other = None if view.own == view.winner else known_clients(view, view.own)
+    under = {} if other is None else dict(zip(other[0].tolist(), other[1].tolist(), strict=True))
+    names = view.result.get("client_names")
+    columns = ["client", view.metric, *(["under your config"] if under else [])]
     rows = [
         [
-            Cell(str(who[i]), int(who[i])),
-            Cell(score(float(values[i])), float(values[i])),
-            *([Cell(score(other.get(int(who[i]))), other.get(int(who[i]), ""))] if other else []),
+            Cell(names[client] if names else str(client), client),
+            Cell(score(value), value),
+            *([Cell(score(under.get(client)), under.get(client, ""))] if under else []),
         ]
-        for i in order
+        for client, value in zip(who[:_WORST].tolist(), values[:_WORST].tolist(), strict=True)
     ]
-    figure = drawn(
-        spread({name: found[1].tolist() for name, found in known.items()}, view.metric), "clients", _NOTE
-    )
+    shown = drawn(figures.clients(view), "clients", _NOTE)
     worst = table(columns, rows, numeric=columns)
-    low, mean = float(values[order[0]]), float(values.mean())
     told = (
-        f"Client {who[order[0]]} gets the least: {score(low)}, against a mean of {score(mean)} over "
-        f"{whole(len(values))} clients, each counting the same. Scores are those of the last evaluation."
+        f"Client {rows[0][0].shown} gets the least: {score(float(values[0]))}, against a mean of "
+        f"{score(float(values.mean()))} over {whole(len(values))} clients, each counting the same. Scores "
+        "are those of the last evaluation."
     )
-    return Section("Clients", f"<p>{text(told)}</p><div class=pair>{figure}<div>{worst}</div></div>{_ABOUT}")
-
-
-def _known(who: Ints, values: Floats) -> tuple[Ints, Floats]:
-    """Those that replied with a number."""
-    kept = np.isfinite(values)
-    return who[kept], values[kept]
+    return Section("Clients", f"<p>{text(told)}</p><div class=pair>{shown}<div>{worst}</div></div>{_ABOUT}")

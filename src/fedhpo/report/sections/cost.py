@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.pages.figure import OTHER, OWN, WINNER, axis, drawn, figure
+from fedhpo import figures
+from fedhpo.figures.view import RunView
+from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, facts
 from fedhpo.pages.numbers import duration, megabytes, whole
 from fedhpo.pages.phrasing import proxy_cost, rounds_of
-from fedhpo.report.view import RunView
+
+_NOTE = "Rounds of each trial."
 
 
 def cost(view: RunView) -> Section:
@@ -28,7 +31,8 @@ def cost(view: RunView) -> Section:
     ]
     if view.result.get("proxy") is not None:
         rows.insert(0, ("proxy search", proxy_cost(view.result["proxy"])))
-    return Section("Cost", f"<div class=pair>{facts(rows)}{drawn(by_trial(view), 'cost')}</div>")
+    bars = drawn(figures.cost(view), "cost", _NOTE) if view.trials else ""
+    return Section("Cost", f"<div class=pair>{facts(rows)}{bars}</div>")
 
 
 def _earlier(spent: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -45,27 +49,3 @@ _EXTRAS = (
     ("more rounds for your config", "baseline_rounds"),
     ("rounds repeated", "repeated_rounds"),
 )
-
-
-def by_trial(view: RunView) -> dict[str, Any]:
-    """Rounds of each trial."""
-    trials = view.result["trials"]
-    colours = [
-        WINNER if t["trial"] == view.winner else OWN if t["trial"] == view.own else OTHER for t in trials
-    ]
-    bars = {
-        "type": "bar",
-        "x": [trial["trial"] for trial in trials],
-        "y": [trial["rounds"] for trial in trials],
-        "marker": {"color": colours},
-        "hovertemplate": "trial %{x}: %{y} rounds<extra></extra>",
-    }
-    return figure(
-        [bars],
-        axis("trial", tickmode="auto", nticks=15),
-        axis("rounds"),
-        height=280,
-        showlegend=False,
-        bargap=0.25,
-        margin={"l": 48, "r": 8, "t": 8, "b": 40},
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import whole
-from fedhpo.report.view import RunView
 
 #: Clients named for each reason.
 _CLIENTS = 20

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Section, facts, text
 from fedhpo.pages.numbers import duration, megabytes, number, score, signed, whole
 from fedhpo.pages.phrasing import best_of_noisy, metric_in_words, rounds_of, test_score
 from fedhpo.protocol.objective import scored_as
-from fedhpo.report.view import RunView
-from fedhpo.tuning.verdict import verdict_of
+from fedhpo.search.verdict import verdict_of
 
 
 def headline(view: RunView) -> Section:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from fedhpo.pages.figure import OTHER, OWN, axis, drawn, figure
+from fedhpo import figures
+from fedhpo.figures.agreement import FAR, Agreement
+from fedhpo.figures.deviation import Deviation
+from fedhpo.figures.view import RunView
+from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import number, whole
-from fedhpo.report.agreement import FAR, Agreement
-from fedhpo.report.deviation import Deviation
-from fedhpo.report.view import RunView
 
 #: Clients listed at most.
 _MOST = 50
 
 
 def outliers(view: RunView) -> Section | None:
-    """Tables of outliers and plots of all clients; None where too little is known of single clients.
+    """Tables of outliers among all clients, and plots; None where there are none, or too little is known.
 
     Under privacy nothing of a single client is known, and there is nothing to show.
     """
-    parts = [_by_scores(view.agreements)] if view.agreements else []
-    if view.deviations:
+    parts = [_by_scores(view.agreements)] if any(one.outlies for one in view.agreements) else []
+    if any(one.outlies for one in view.deviations):
         parts.append(_by_updates(view.deviations))
     if not parts:
         return None
@@ -43,7 +43,9 @@ def _by_scores(found: Sequence[Agreement]) -> str:
         [*_client(one.client, one.scores), _number(one.distance), _number(one.agreement)]
         for one in sorted(odd, key=lambda one: -abs(one.distance))[:_MOST]
     ]
-    return _part(note, ["client", "scores", "distance", "agreement"], rows, drawn(plot(found), "outliers"))
+    return _part(
+        note, ["client", "scores", "distance", "agreement"], rows, drawn(figures.outliers(found), "outliers")
+    )
 
 
 def _by_updates(found: Sequence[Deviation]) -> str:
@@ -58,7 +60,7 @@ def _by_updates(found: Sequence[Deviation]) -> str:
         for one in sorted(odd, key=lambda one: one.cosine)[:_MOST]
     ]
     columns = ["client", "rounds", "length", "direction", "cosine"]
-    return _part(note, columns, rows, drawn(plot_of_updates(found), "update-outliers"))
+    return _part(note, columns, rows, drawn(figures.odd_updates(found), "update-outliers"))
 
 
 def _part(note: str, columns: list[str], rows: list[list[Cell]], plotted: str) -> str:
@@ -72,35 +74,3 @@ def _client(client: int, count: int) -> list[Cell]:
 
 def _number(value: float) -> Cell:
     return Cell("", "") if math.isnan(value) else Cell(number(value), value)
-
-
-def plot(found: Sequence[Agreement]) -> dict[str, Any]:
-    """Each client by the distance of its scores and their agreement."""
-    known = [one for one in found if not math.isnan(one.agreement)]
-    points = [(one.client, one.distance, one.agreement, one.outlies) for one in known]
-    return _plot(points, "distance from the median client", "agreement with it")
-
-
-def plot_of_updates(found: Sequence[Deviation]) -> dict[str, Any]:
-    """Each client by the length of its updates and where they go."""
-    points = [(one.client, one.length, one.cosine, one.outlies) for one in found]
-    return _plot(points, "length of its updates, in robust deviations", "cosine with the step")
-
-
-def _plot(points: Sequence[tuple[int, float, float, bool]], x: str, y: str) -> dict[str, Any]:
-    traces = []
-    for name, odd, colour in (("outlier", True, OWN), ("other clients", False, OTHER)):
-        members = [point for point in points if point[3] == odd]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [point[1] for point in members],
-                "y": [point[2] for point in members],
-                "text": [f"client {point[0]}" for point in members],
-                "name": name,
-                "marker": {"color": colour, "size": 8},
-                "hovertemplate": "%{text}: %{x:.2f}, %{y:.2f}<extra></extra>",
-            }
-        )
-    return figure(traces, axis(x), axis(y), height=280)

@@ -3,34 +3,50 @@ all methods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from fedhpo.pages.figure import axis, drawn, figure
+from fedhpo.figures.view import RunView
+from fedhpo.methods.sections import sections_told
+from fedhpo.pages.figure import Figure, axis, drawn, figure
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import number
 from fedhpo.protocol.sections import check_section
-from fedhpo.report.view import RunView
 
 _LOWEST, _HIGHEST = 120, 2000
+#: Figures up to this height are small.
+_SMALL = 240
 
 
 def own(view: RunView) -> list[Section]:
     """One for each that the result holds."""
     found = []
-    for place, one in enumerate(view.result.get("sections") or ()):
+    result = {"space": view.asked.get("space", {}), **view.result}
+    for place, one in enumerate(sections_told(result)):
         check_section(one)
-        body = "\n".join(_part(part, f"own-{place}-{i}") for i, part in enumerate(one["parts"]))
-        found.append(Section(str(one["title"]), body))
+        parts = list(enumerate(one["parts"]))
+        body = [
+            _figures([(part["figure"], f"own-{place}-{i}") for i, part in group])
+            if of_figures
+            else "\n".join(_part(part) for _, part in group)
+            for of_figures, group in groupby(parts, key=lambda part: "figure" in part[1])
+        ]
+        found.append(Section(str(one["title"]), "\n".join(body)))
     return found
 
 
-def _part(part: Mapping[str, Any], name: str) -> str:
-    if "paragraph" in part:
-        return f"<p>{text(part['paragraph'])}</p>"
-    if "table" in part:
-        return _table(part["table"])
-    return drawn(_figure(part["figure"]), name)
+def _figures(given: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """Figures that follow each other stand side by side, small ones together."""
+    made = [(_figure(one), name) for one, name in given]
+    small = [drawn(one, name) for one, name in made if one["layout"]["height"] <= _SMALL]
+    large = [drawn(one, name) for one, name in made if one["layout"]["height"] > _SMALL]
+    body = f"<div class=pair>{''.join(large)}</div>" if large else ""
+    return body + (f"<div class=small>{''.join(small)}</div>" if small else "")
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    return f"<p>{text(part['paragraph'])}</p>" if "paragraph" in part else _table(part["table"])
 
 
 def _table(given: Mapping[str, Any]) -> str:
@@ -53,7 +69,7 @@ def _cell(value: Any) -> Cell:
     return Cell(number(value), value) if _is_number(value) else Cell(str(value))
 
 
-def _figure(given: Mapping[str, Any]) -> dict[str, Any]:
+def _figure(given: Mapping[str, Any]) -> Figure:
     """The figure in the report's style; its texts are shown as they are, tags and all."""
     layout = _escaped({key: value for key, value in given["layout"].items() if key not in ("xaxis", "yaxis")})
     axes = [axis("") | _escaped(given["layout"].get(key) or {}) for key in ("xaxis", "yaxis")]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedhpo import figures
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import number
-from fedhpo.plots.pareto import pareto as plane
-from fedhpo.report.view import RunView
 
 _NOTE = "No trial is at least as good as one of the Pareto set in every objective, and better in one."
 
@@ -20,7 +20,7 @@ def pareto(view: RunView) -> Section | None:
     if not by_number or (len(names) < 2 and not limits):
         return None
     shown = [by_number[number] for number in result.get("pareto", ()) if number in by_number]
-    body = drawn(plane(result), "pareto", _NOTE) if len(names) > 1 else ""
+    body = drawn(figures.pareto(view), "pareto", _NOTE) if len(names) > 1 else ""
     if shown:
         columns = ["trial", "rounds", *names, *limits]
         rows = [

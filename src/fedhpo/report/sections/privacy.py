@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Section, facts, text
 from fedhpo.pages.numbers import number, whole
-from fedhpo.report.view import RunView
 
 
 def privacy(view: RunView) -> Section | None:

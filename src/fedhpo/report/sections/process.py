@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from typing import Any
 
+from fedhpo.figures.view import RunView
 from fedhpo.pages.html import Section, facts, text
 from fedhpo.pages.numbers import number, whole
-from fedhpo.report.view import RunView
 
 
 def process(view: RunView) -> Section:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedhpo.figures.view import RunView
 from fedhpo.pages.configs import flat
 from fedhpo.pages.html import Cell, Section, table
 from fedhpo.pages.numbers import number, score
-from fedhpo.report.view import RunView
 
 #: From so many rows on a table can be searched.
 _MANY = 8

@@ -15,8 +15,8 @@ from fedhpo.research.incumbents import Incumbents, note
 from fedhpo.search.events import Event
 from fedhpo.search.search import Search
 from fedhpo.search.trial import Trial
+from fedhpo.search.verdict import verdict_of
 from fedhpo.study import Study
-from fedhpo.tuning.verdict import verdict_of
 
 
 def compare_live(

@@ -14,9 +14,9 @@ export function el(tag, attributes = {}, ...children) {
 
 // What the server's sections consist of; all else in them is dropped, whatever it may be.
 const TAGS = new Set(
-  "div p h3 span small strong dl dt dd table thead tbody tr th td ul li details summary pre figure figcaption input output br".split(" "),
+  "div p h3 span small strong dl dt dd table thead tbody tr th td ul li details summary pre figure figcaption input output br select option".split(" "),
 );
-const ATTRIBUTES = new Set(["class", "id", "data-key", "data-folds", "tabindex", "type", "placeholder", "aria-label"]);
+const ATTRIBUTES = new Set(["class", "id", "data-key", "data-folds", "tabindex", "type", "placeholder", "aria-label", "value"]);
 
 // A section's HTML as elements: parsed where nothing runs or loads, then copied by the lists above.
 export function copied(html) {
@@ -29,7 +29,7 @@ export function copied(html) {
 function copy(node) {
   if (node.nodeType === Node.TEXT_NODE) return [document.createTextNode(node.data)];
   if (node.nodeType !== Node.ELEMENT_NODE) return [];
-  if (node.matches("script[type='application/json'].figure")) return [figureData(node)];
+  if (node.matches("script[type='application/json']:is(.figure, .other)")) return [figureData(node)];
   const tag = node.tagName.toLowerCase();
   if (!TAGS.has(tag)) return [];
   const made = document.createElement(tag);
@@ -42,7 +42,7 @@ function copy(node) {
 function figureData(node) {
   const made = document.createElement("script");
   made.type = "application/json"; // data: the browser runs no such script
-  made.className = "figure";
+  made.className = node.className === "other" ? "other" : "figure";
   made.textContent = node.textContent;
   return made;
 }

@@ -34,6 +34,10 @@ export function showSections(page, what) {
     }
     const open = [...before.querySelectorAll("details")].map((one) => one.open);
     [...after.querySelectorAll("details")].forEach((one, i) => (one.open = open[i] ?? false));
+    const fields = [...before.querySelectorAll("select")];
+    [...after.querySelectorAll("select")].forEach((one, i) => {
+      if (fields[i] && fields[i].selectedIndex < one.length) one.selectedIndex = fields[i].selectedIndex;
+    });
     const typed = before.querySelector(".filtered input")?.value;
     const field = after.querySelector(".filtered input");
     if (typed && field) field.value = typed;

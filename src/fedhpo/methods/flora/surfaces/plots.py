@@ -15,7 +15,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.flora.surfaces.own import OfParties
 from fedhpo.methods.flora.surfaces.surface import Surface
 from fedhpo.pages.configs import scale_of
-from fedhpo.pages.figure import MUTED, SEVERAL, WINNER, axis, drawn, figure
+from fedhpo.pages.figure import MUTED, SEVERAL, WINNER, Figure, axis, drawn, figure
 from fedhpo.pages.html import Section
 from fedhpo.pages.page import frame
 from fedhpo.queries.pairs import PartyPairs
@@ -27,9 +27,7 @@ _ALONG, _ACROSS = 101, 41
 _LOSS = "predicted loss"
 
 
-def slice_along(
-    surface: Surface, name: str, config: Config, parties: Sequence[PartyPairs] = ()
-) -> dict[str, Any]:
+def slice_along(surface: Surface, name: str, config: Config, parties: Sequence[PartyPairs] = ()) -> Figure:
     """The surface along one hyperparameter, all others as in the config, and the losses that parties saw.
 
     Surfaces of the parties' own regressors show these too, one line each. A party's points were tried with
@@ -65,9 +63,7 @@ def slice_along(
     return figure([*traces, best], _axis(surface.space, name), axis("loss"))
 
 
-def contour(
-    surface: Surface, x: str, y: str, config: Config, parties: Sequence[PartyPairs] = ()
-) -> dict[str, Any]:
+def contour(surface: Surface, x: str, y: str, config: Config, parties: Sequence[PartyPairs] = ()) -> Figure:
     """The surface over two hyperparameters, all others as in the config, with what each party tried."""
     names = _active(surface.space, config)
     for name in (x, y):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.pages.figure import OTHER, OWN, WINNER, axis, figure
+from fedhpo.core.errors import unknown_name
+from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.pages.figure import OTHER, OWN, WINNER, Figure, axis, figure
 
 
-def pareto(facts: Mapping[str, Any], first: str | None = None, second: str | None = None) -> dict[str, Any]:
+def pareto(view: RunView, first: str | None = None, second: str | None = None) -> Figure:
     """The plane of two objectives, the first two by default: the Pareto set, and all other trials."""
+    facts = view.result
     objectives = {one["name"]: one for one in facts.get("objectives", ())}
     names = list(objectives)
     if len(names) < 2:
-        raise InputError("pareto needs several objectives: fedhpo.tune(objectives=['accuracy', 'bytes_up'])")
+        raise NothingToDrawError(
+            "pareto needs several objectives: fedhpo.tune(objectives=['accuracy', 'bytes_up'])"
+        )
     for name in (first, second):
         if name is not None and name not in names:
             raise unknown_name("objective", name, names)

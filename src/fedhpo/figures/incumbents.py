@@ -15,14 +15,14 @@ _TOLD = 4
 class Incumbent:
     """After `spent` rounds of the search: the trial to name, its round then, its score, and why it fell."""
 
-    spent: int
+    spent: float
     trial: int
     round: int
     value: float
     fell: str = ""
 
 
-def incumbents_of(points: Sequence[tuple[int, int, int, float]], maximise: bool) -> list[Incumbent]:
+def incumbents_of(points: Sequence[tuple[float, int, int, float]], maximise: bool) -> list[Incumbent]:
     """From evaluations in order, each as rounds spent, trial, its round and its score.
 
     The incumbent is, of the trials that were trained longest, the one with the best latest score.

@@ -7,10 +7,10 @@ import pytest
 import fedhpo as fh
 from fedhpo.cli import main
 from fedhpo.cli.summary import summary
+from fedhpo.figures.reading import load_view
 from fedhpo.report.page import page
-from fedhpo.report.view import load_view
+from fedhpo.search.verdict import verdict_of
 from fedhpo.testing import ToyFederation
-from fedhpo.tuning.verdict import verdict_of
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True, default=0.1)})
 WORSE = fh.Space(client={"lr": fh.Float(1e-3, 2e-3, log=True, default=2e-3)})

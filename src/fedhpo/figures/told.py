@@ -26,6 +26,10 @@ from fedhpo.run.record import Event, Record
 
 #: Round and score, in order.
 Curve = list[tuple[int, float]]
+#: A trial that trained without a break: its number, begin and end in seconds of the run, its rounds then.
+Stretch = tuple[int, float, float, int]
+#: Two evaluations at the same round: the round, a trial's scores, and those of the user's own config.
+Pair = tuple[int, Scores, Scores]
 
 
 class Told:
@@ -63,6 +67,14 @@ class Told:
         self.cohorts: dict[int, Curve] = {}
         #: By trial: clients and their scores at its last evaluation on validation data.
         self.clients: dict[int, tuple[Ints, Floats]] = {}
+        #: By trial: the round of its last evaluation on validation data, and the scores themselves.
+        self.latest: dict[int, tuple[int, Scores]] = {}
+        #: By trial: its last evaluation at a round at which the user's own config (trial 0) was scored too.
+        self.pairs: dict[int, Pair] = {}
+        self._own: dict[int, Scores] = {}
+        #: What trained when.
+        self.trained: list[Stretch] = []
+        self._training: dict[int, int] = {}
         #: Of simulated time: trial, begin and end of each round.
         self.spans: list[tuple[int, float, float]] = []
         #: The trials of the last round, and the number, seconds and rounds of the last events, newest last.
@@ -142,8 +154,20 @@ class Told:
             )
             if seen is not None:  # a cohort scores the model it is sent, which has one round less behind it
                 self.cohorts.setdefault(report.trial, []).append((report.round - 1, self._metric(seen)))
+            self._take_stretch(report.trial, event.seconds)
         self.lately = [report.trial for report in items]
         self.pace = [*self.pace[-49:], (event.number, event.seconds, event.cost.rounds)]
+
+    def _take_stretch(self, trial: int, seconds: float) -> None:
+        """One more round of a trial: it goes on with its stretch if it trained in the round before too."""
+        begin, end = self._seconds - seconds, self._seconds
+        if trial in self.lately and trial in self._training:
+            place = self._training[trial]
+            _, begin, _, rounds = self.trained[place]
+            self.trained[place] = trial, begin, end, rounds + 1
+        else:
+            self._training[trial] = len(self.trained)
+            self.trained.append((trial, begin, end, 1))
 
     def _take_evaluation(self, event: Event, items: list[Scores]) -> None:
         spent = {**asdict(self._cost), "epsilon": self._epsilon, "seconds": self._seconds}
@@ -151,12 +175,21 @@ class Told:
             self.evaluations.append({"event": event.number, **row, **spent})
         for scores in items:
             if scores.split == "validation":
-                values = scores.loss if self._of_loss else scores.accuracy
-                kept = np.asarray([self._metric(value) for value in values.tolist()], dtype=np.float64)
-                self.clients[scores.trial] = scores.clients, kept
+                self.clients[scores.trial] = scores.clients, self._at_clients(scores)
+                self._take_pair(scores)
             if self._objective is not None:
                 value = self._objective.observe(scores, 0, 0).value
                 self.scored[event.number, scores.trial] = value if math.isfinite(value) else None
+
+    def _take_pair(self, scores: Scores) -> None:
+        trial, number = scores.trial, self.rounds.get(scores.trial, 0)
+        self.latest[trial] = number, scores
+        if trial == 0:
+            self._own[number] = scores
+            same = [(one, theirs) for one, (at, theirs) in self.latest.items() if at == number and one]
+            self.pairs.update({one: (number, theirs, scores) for one, theirs in same})
+        elif number in self._own:
+            self.pairs[trial] = number, scores, self._own[number]
 
     def _take_exchange(self, copies: list[dict[str, Any]]) -> None:
         """An exchange made trials copies of others, under other configs."""
@@ -164,6 +197,13 @@ class Told:
             number = copy.pop("trial")
             begun = {"round": 0, "source": None, "config": self.configs.get(number)}
             self.paths.setdefault(number, [begun]).append(copy)
+
+    def _at_clients(self, scores: Scores) -> Floats:
+        """The objective's metric at each client."""
+        if self._told["metric"] in scores.metrics:
+            return scores.metrics[self._told["metric"]]
+        values = scores.loss if self._of_loss else scores.accuracy
+        return values if self._told["metric"] in ("loss", "accuracy") else 1 - values
 
     def _metric(self, value: float) -> float:
         return value if self._told["metric"] in ("loss", "accuracy") else 1 - value

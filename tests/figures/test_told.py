@@ -5,8 +5,8 @@ import math
 import pytest
 
 import fedhpo as fh
-from fedhpo.report.told import Told
-from fedhpo.report.view import load_view
+from fedhpo.figures.reading import load_view
+from fedhpo.figures.told import Told
 from fedhpo.run import open_read
 from fedhpo.testing import ToyFederation
 
@@ -28,7 +28,12 @@ def run(request, tmp_path_factory):
 
 def state(told):
     arrays = {trial: (who.tolist(), scores.tolist()) for trial, (who, scores) in told.clients.items()}
-    plain = {name: value for name, value in vars(told).items() if not name.startswith("_")}
+    arrays = ("latest", "pairs")  # of scores, which hold arrays: the parts are compared one by one
+    plain = {k: v for k, v in vars(told).items() if not k.startswith("_") and k not in arrays}
+    plain["latest"] = {trial: (at, scores.accuracy.tolist()) for trial, (at, scores) in told.latest.items()}
+    plain["pairs"] = {
+        trial: (at, *(one.loss.tolist() for one in two)) for trial, (at, *two) in told.pairs.items()
+    }
     return plain | {"clients": arrays, "failures": told.failures.to_list()}
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedhpo.figures.agreement import CLIENTS, FAR, middle_of
 from fedhpo.protocol.federation import Floats, RoundReport
-from fedhpo.report.agreement import CLIENTS, FAR, middle_of
 
 #: Rounds that a client needs to be looked at.
 _ROUNDS = 3
