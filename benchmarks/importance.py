@@ -8,8 +8,8 @@ told apart, and those that fANOVA orders the other way round; the exit code is 1
 
 fANOVA is asked in the space's own scale: places in the unit cube, so that a log range counts by its decades,
 as it was searched. Optuna's evaluator, given a log distribution, takes the values linearly
-(`transform_log=False`), and then nearly all of a range of 1e-6 to 1e-1 is its last decade. How many pairs this
-orders otherwise is printed beside it.
+(`transform_log=False`), and then nearly all of a range of 1e-6 to 1e-1 is its last decade. How many pairs
+this orders otherwise is printed beside it.
 """
 
 from __future__ import annotations
