@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 import fedhpo as fh
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.importance import importances
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.research.tables.shipped import load_table
 from fedhpo.tuning.export import _distributions, _plain
 

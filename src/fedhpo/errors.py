@@ -5,6 +5,7 @@
         ├── InputError (also a ValueError)      what you gave is wrong; the message says what is allowed
         │   ├── PreflightError                  model, loss or training would fail on your data
         │   ├── FrozenChanged                   training changed the frozen part of a model
+        │   ├── NothingToDrawError              the run says too little for a figure
         │   └── TrialError                      a trial that was not started, or was stopped
         ├── MissingExtraError (an ImportError)  an optional package is not installed
         ├── RunError                            the directory of a run cannot be opened, read or written
@@ -33,7 +34,13 @@
 InputError
 """
 
-from fedhpo.core.errors import FedhpoError, InputError, MissingExtraError, WorkersUnavailable
+from fedhpo.core.errors import (
+    FedhpoError,
+    InputError,
+    MissingExtraError,
+    NothingToDrawError,
+    WorkersUnavailable,
+)
 from fedhpo.core.run_errors import (
     BudgetError,
     DamageError,
@@ -67,6 +74,7 @@ __all__ = [
     "MissingExtraError",
     "NotBegunError",
     "NotTrees",
+    "NothingToDrawError",
     "OtherVersionError",
     "PreflightError",
     "Rejected",

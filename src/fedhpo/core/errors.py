@@ -41,6 +41,10 @@ class InputError(FedhpoError, ValueError):
         self.concerns = concerns
 
 
+class NothingToDrawError(InputError):
+    """A figure that the run says too little for; its text says what is missing."""
+
+
 class MissingExtraError(FedhpoError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
 

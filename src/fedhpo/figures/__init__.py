@@ -5,6 +5,7 @@ takes it; where a run says too little for one, the function raises `NothingToDra
 missing.
 """
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.clients import clients, deciles, odd_updates, outliers
 from fedhpo.figures.contour import contour
 from fedhpo.figures.cost import cost, timeline
@@ -16,7 +17,7 @@ from fedhpo.figures.pareto import pareto
 from fedhpo.figures.policy import arm_use, largest_weight, policy
 from fedhpo.figures.search import edf, history, leading
 from fedhpo.figures.space import parallel, slice_of, slices
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 
 __all__ = [
     "NothingToDrawError",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.agreement import Agreement
 from fedhpo.figures.deviation import Deviation
 from fedhpo.figures.marks import score_axis
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import OTHER, OWN, WINNER, Figure, axis, figure
 from fedhpo.pages.html import text
 from fedhpo.protocol.federation import Floats, Ints

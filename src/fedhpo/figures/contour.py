@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import InputError, NothingToDrawError
 from fedhpo.figures.importance import by_importance, sample_of, tame
 from fedhpo.figures.marks import span_of
-from fedhpo.figures.view import Named, NothingToDrawError, RunView
+from fedhpo.figures.view import Named, RunView
 from fedhpo.pages.configs import unit
 from fedhpo.pages.figure import SCALE, SMALL, Figure, axis, figure
 from fedhpo.pages.html import text

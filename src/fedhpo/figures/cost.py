@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.marks import colour_of
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import SMALL, Figure, axis, figure, thinned
 from fedhpo.pages.html import text
 

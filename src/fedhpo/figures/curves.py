@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.marks import colour_of, role_of, score_axis
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import OTHER, WINNER, Figure, axis, figure, thinned
 from fedhpo.pages.html import text
 from fedhpo.pages.phrasing import config_in_words

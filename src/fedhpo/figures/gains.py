@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.core.errors import NothingToDrawError
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import MUTED, SEVERAL, Figure, axis, figure
 from fedhpo.pages.html import text
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.core.errors import NothingToDrawError
+from fedhpo.figures.view import RunView
 from fedhpo.pages.configs import flat, unit
 from fedhpo.pages.figure import SMALL, WINNER, Figure, axis, figure
 from fedhpo.pages.html import text

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.figures.view import Named, NothingToDrawError
+from fedhpo.core.errors import NothingToDrawError
+from fedhpo.figures.view import Named
 from fedhpo.pages.configs import flat, scale_of
 from fedhpo.pages.figure import OTHER, SMALL, WINNER, Figure, axis, figure
 from fedhpo.pages.html import text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedhpo.core.errors import unknown_name
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.core.errors import NothingToDrawError, unknown_name
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import OTHER, OWN, WINNER, Figure, axis, figure
 
 

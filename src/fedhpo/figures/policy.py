@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.figures.view import NothingToDrawError
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.pages.figure import OTHER, SCALE, WINNER, Figure, axis, figure, thinned
 from fedhpo.pages.html import text
 from fedhpo.pages.numbers import number

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.incumbents import Incumbent
 from fedhpo.figures.marks import FEW, dots, score_axis, statuses
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import SEVERAL, WINNER, Figure, axis, figure
 from fedhpo.pages.html import text
 

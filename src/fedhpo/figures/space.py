@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.marks import FEW, dots, score_axis, span_of, statuses
-from fedhpo.figures.view import Named, NothingToDrawError, RunView
+from fedhpo.figures.view import Named, RunView
 from fedhpo.pages.configs import flat, scale_of, unit
 from fedhpo.pages.figure import MUTED, RAMP, RULE, SMALL, WINNER, Figure, axis, figure
 from fedhpo.pages.html import text

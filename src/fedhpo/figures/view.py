@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import NothingToDrawError, unknown_name
 from fedhpo.figures.agreement import Agreement
 from fedhpo.figures.deviation import Deviation
 from fedhpo.figures.incumbents import Incumbent, incumbents_of
@@ -25,10 +25,6 @@ from fedhpo.search.verdict import verdict_of
 
 #: A hyperparameter by its full name, and its table in the study.
 Named = tuple[str, Mapping[str, Any]]
-
-
-class NothingToDrawError(InputError):
-    """A figure that the run says too little for; its text says what is missing."""
 
 
 @dataclass(frozen=True)

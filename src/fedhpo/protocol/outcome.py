@@ -83,7 +83,7 @@ class Gain(Facts):
 
 
 class VerdictFacts(Facts):
-    """Whether tuning was worth it; see `fedhpo.tuning.verdict`."""
+    """Whether tuning was worth it; see `fedhpo.search.verdict`."""
 
     kind: str
     improved: bool | None

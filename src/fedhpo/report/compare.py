@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo import figures
-from fedhpo.core.errors import InputError
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.core.errors import InputError, NothingToDrawError
+from fedhpo.figures.view import RunView
 from fedhpo.pages.configs import flat
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, table

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedhpo import figures
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import InputError, NothingToDrawError
 from fedhpo.figures.clients import known_clients
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.configs import flat
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Cell, Section, facts, table, text

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 from fedhpo import figures
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.importance import by_importance, importances
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.choice import choice
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, how_to_read, text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fedhpo import figures
+from fedhpo.core.errors import NothingToDrawError
 from fedhpo.figures.marks import FEW
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, how_to_read
 

@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from fedhpo import figures
-from fedhpo.figures.view import NothingToDrawError, RunView
+from fedhpo.core.errors import NothingToDrawError
+from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.pages.html import Section, facts
 from fedhpo.pages.numbers import duration
