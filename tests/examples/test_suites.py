@@ -1,4 +1,4 @@
-"""The strangers pass the conformance suites."""
+"""The strangers, and ours, pass the conformance suites."""
 
 import importlib
 import sys
@@ -6,7 +6,16 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+import pytest
+
 import fedhpo as fh
+from fedhpo.aggregation.server import OPTIMISERS
+from fedhpo.data import Dirichlet
+from fedhpo.privacy.selection import one_shot, permute_and_flip
+from fedhpo.testing.aggregation import AggregationSuite, OptimiserSuite
+from fedhpo.testing.mechanism import MechanismSuite
+from fedhpo.testing.metric import MetricSuite
+from fedhpo.testing.partition import PartitionSuite
 from fedhpo.testing.place import PlaceSuite
 from fedhpo.testing.sampler import SamplerSuite
 from fedhpo.testing.trainee import TraineeSuite
@@ -51,3 +60,64 @@ class TestInProcess(PlaceSuite):
 class TestInWorkers(PlaceSuite):
     def place(self):
         return InWorkers(2)
+
+
+class TestGeometricMedian(AggregationSuite):
+    def rule(self):
+        return example("geometric_median").GeometricMedian()
+
+
+class TestSignedServer(OptimiserSuite):
+    def optimiser(self):
+        return example("signed_server").SignedServer()
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+class TestOurOptimisers(OptimiserSuite):
+    @pytest.fixture(autouse=True)
+    def named(self, name):
+        self.name = name
+
+    def optimiser(self):
+        return OPTIMISERS[self.name]()
+
+
+class TestOneRareClass(PartitionSuite):
+    def partition(self, clients):
+        return example("one_rare_class").OneRareClass(clients)
+
+
+class TestDirichlet(PartitionSuite):
+    def partition(self, clients):
+        return Dirichlet(clients, alpha=0.5)
+
+
+class TestGumbelChoice(MechanismSuite):
+    def mechanism(self):
+        return example("gumbel_choice").GumbelChoice()
+
+
+class TestPermuteAndFlip(MechanismSuite):
+    def mechanism(self):
+        return permute_and_flip
+
+
+class TestBrier(MetricSuite):
+    name = "example_brier:Brier"
+
+    @pytest.fixture(autouse=True)
+    def imported(self):
+        example("brier")
+
+
+class TestF1(MetricSuite):
+    name = "f1_macro"
+
+
+def test_the_suite_notices_a_mechanism_that_spends_three_times_its_epsilon():
+    class Spendthrift(MechanismSuite):
+        def mechanism(self):
+            return lambda values, count, epsilon, *more: one_shot(values, count, 3 * epsilon, *more)
+
+    with pytest.raises(AssertionError, match="is above epsilon"):
+        Spendthrift().test_no_outcome_is_much_likelier_at_a_neighbour(1)

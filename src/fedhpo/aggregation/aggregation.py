@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,13 @@ from fedhpo.aggregation.median import median
 from fedhpo.aggregation.multi_krum import multi_krum
 from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
+from fedhpo.aggregation.own_rule import Rule, by_own_rule
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 from fedhpo.aggregation.trimmed_mean import trimmed_mean
 from fedhpo.core.claims import refuse, refuse_unhonoured, setting
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.settings import check_settings, settings_of
 from fedhpo.core.vectors import Vector
 
 
@@ -45,6 +47,8 @@ class Aggregation:
     `trim` is the share of the cohort that a rule guards against: "trimmed_mean" leaves it out at either end
     of every coordinate. All rules but "mean" and "norm_clipping" let every client count once.
 
+    Any other rule is a user's own (`own`): see `fedhpo.aggregation.own_rule`.
+
     `clip_norm` shortens every update to at most that Euclidean norm first. `weight_cap` is how much a client
     may weigh, as a multiple of the cohort's median size; clipping bounds weights even if it is left out.
     """
@@ -56,6 +60,8 @@ class Aggregation:
     )
     clip_norm: float | None = None
     weight_cap: float | None = None
+    #: The rule of a user's own that `rule` names.
+    own: Rule | None = None
 
     RULES: ClassVar[tuple[str, ...]] = (
         "mean",
@@ -74,7 +80,7 @@ class Aggregation:
         check_settings(self)
         if self.weighting not in self.WEIGHTINGS:
             raise unknown_name("weighting", self.weighting, self.WEIGHTINGS)
-        if self.rule not in self.RULES:
+        if self.own is None and self.rule not in self.RULES:
             raise unknown_name("aggregation rule", self.rule, self.RULES)
         if not 0 <= self.trim < 0.5:
             raise InputError(f"trim must lie in [0, 0.5), not {self.trim!r}")
@@ -108,7 +114,16 @@ class Aggregation:
     @property
     def counts_once(self) -> bool:
         """Whether the rule lets every client count once, whatever `weighting` says."""
+        if self.own is not None:
+            return not getattr(self.own, "by_size", False)
         return self.rule not in ("mean", "norm_clipping")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its settings, JSON-able, and what a rule of one's own is made of."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "own"}
+        if self.own is not None:
+            found["own"] = settings_of(self.own) | {"code": code_of(type(self.own))}
+        return found
 
     @property
     def cap(self) -> float | None:
@@ -218,6 +233,8 @@ class Aggregate:
 
     def _by_rule(self, updates: Updates) -> Vector:
         how = self._how
+        if how.own is not None:
+            return by_own_rule(how.own, how.rule, updates, self._weights)
         hostile = hostile_count(how.trim, len(updates))
         if how.rule == "median":
             return median(updates)

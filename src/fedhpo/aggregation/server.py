@@ -118,7 +118,7 @@ OPTIMISERS: Mapping[str, type[FedAvg]] = {
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
 }
-optimisers: Registry[type[FedAvg]] = Registry("aggregation", OPTIMISERS, "server optimiser")
+optimisers: Registry[Any] = Registry("optimiser", OPTIMISERS, "server optimiser", formerly="aggregation")
 
 
 @cache

@@ -13,12 +13,13 @@ always ours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
+from fedhpo.core.deprecation import warn_deprecated
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.objects import import_object, is_own
+from fedhpo.core.objects import call_own, import_object, is_own
 from fedhpo.core.phrasing import shown
 from fedhpo.core.user_code import in_words
 
@@ -30,12 +31,16 @@ KINDS = (
     "schedule",
     "policy",
     "data",
+    "partition",
     "model",
     "aggregation",
-    "command",
-    "tables",
+    "optimiser",
+    "privacy",
+    "metric",
     "trainee",
     "place",
+    "command",
+    "tables",
 )
 
 T = TypeVar("T")
@@ -63,6 +68,8 @@ your own is written 'package.module:Name'
     ours: Mapping[str, T]
     word: str = ""
     written: str = "package.module:Name"
+    #: The kind under which entry points brought such things in earlier versions.
+    formerly: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -70,11 +77,15 @@ your own is written 'package.module:Name'
 
     def names(self) -> list[str]:
         """All names: ours, then those that installed packages bring. None of these is imported."""
-        return [*self.ours, *(name for name in installed(self.kind) if name not in self.ours)]
+        return [*self.ours, *(name for name in self._installed() if name not in self.ours)]
+
+    def _installed(self) -> dict[str, list[EntryPoint]]:
+        before = installed(self.formerly) if self.formerly else {}
+        return before | installed(self.kind)
 
     def brings(self, name: str) -> bool:
         """Whether the name is of a user's own or of an installed package, so that finding it imports it."""
-        return name not in self.ours and (is_own(name) or name in installed(self.kind))
+        return name not in self.ours and (is_own(name) or name in self._installed())
 
     def find(self, name: Any, key: str = "") -> T:
         """What has this name; an `InputError` names the `key` that it was given by."""
@@ -86,11 +97,44 @@ your own is written 'package.module:Name'
         if is_own(name):
             found = import_object(name, key or self.kind)
             return found  # type: ignore[no-any-return]
-        points = installed(self.kind).get(name)
+        points = self._installed().get(name)
         if points is None:
             raise self.unknown(name, key)
+        if name not in installed(self.kind):
+            before, now = (f"the entry point {kind}.{name}" for kind in (self.formerly, self.kind))
+            warn_deprecated(before, now, gone="0.4")
         found = _loaded(points, f"{key or self.kind} = {name!r}")
         return found  # type: ignore[no-any-return]
+
+    def build(self, given: str | Mapping[str, Any], key: str, word: str = "name") -> T:
+        """A part from its name, or from a table of its name and its settings: the fields of a dataclass.
+
+        >>> from fedhpo.aggregation.server import optimisers
+        >>> optimisers.build({"name": "fedavg", "lr": 0.5}, "server.optimiser").lr
+        0.5
+        >>> optimisers.build({"name": "fedavg", "rl": 0.5}, "server.optimiser")
+        Traceback (most recent call last):
+        ...
+        fedhpo.InputError: server.optimiser: unknown setting of 'fedavg' 'rl' (did you mean 'lr'?); known: \
+lr, lr_decay
+        """
+        values: dict[str, Any] = {word: given} if isinstance(given, str) else dict(given)
+        if word not in values:
+            raise InputError(f"{key}.{word} is missing: which of {', '.join(self.names())}, or your own")
+        name = values.pop(word)
+        kind: Any = self.find(name, key if isinstance(given, str) else f"{key}.{word}")
+        if not isinstance(kind, type) or not is_dataclass(kind):
+            raise InputError(f"{key} = {name!r}: must be a dataclass, whose fields are its settings")
+        known = [one for one in fields(kind) if one.init]
+        for setting in values:
+            if setting not in {one.name for one in known}:
+                error = unknown_name(f"setting of {name!r}", setting, (one.name for one in known))
+                raise InputError(f"{key}: {error}")
+        for one in known:
+            if one.name not in values and one.default is MISSING and one.default_factory is MISSING:
+                raise InputError(f"{key}: {name!r} needs the setting {one.name!r}")
+        made: T = call_own(kind, values, f"{key} = {name!r}")
+        return made
 
     def unknown(self, name: Any, key: str = "") -> InputError:
         """The error for a name that nothing has."""

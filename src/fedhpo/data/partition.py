@@ -172,21 +172,15 @@ def partition_from_dict(mapping: Mapping[str, Any], clients: int | None = None) 
     >>> partition_from_dict({"kind": "dirichlet", "alpha": 0.5}, clients=10)
     Dirichlet(clients=10, alpha=0.5, minimum=1, balanced=False)
     """
-    from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
+    from fedhpo.data.own_partition import OwnPartition, partitions
 
-    kinds: dict[str, type[Any]] = {
-        "iid": IID,
-        "dirichlet": Dirichlet,
-        "shards": Shards,
-        "natural": Natural,
-        "heterogeneity_index": HeterogeneityIndex,
-        "gaussian": GaussianSkew,
-        "poisson": PoissonSkew,
-    }
     values = dict(mapping)
     if clients is not None and values.setdefault("clients", clients) != clients:
         raise InputError(f"partition: clients={values['clients']!r}, but clients={clients} was also given")
-    partitioner: Partitioner = from_dict("partition", kinds, values)
+    registry, kind = partitions(), values.get("kind")
+    if isinstance(kind, str) and registry.brings(kind):
+        return OwnPartition(kind, registry.build(values, "partition", word="kind"), clients)
+    partitioner: Partitioner = from_dict("partition", registry.ours, values)
     return partitioner
 
 
@@ -197,7 +191,8 @@ def from_dict(what: str, kinds: Mapping[str, type[Any]], mapping: Mapping[str, A
         raise InputError(f"{what} has no key 'kind'; known kinds: {', '.join(sorted(kinds))}")
     kind = values.pop("kind")
     if not isinstance(kind, str) or kind not in kinds:
-        raise unknown_name(f"{what} kind", kind, kinds)
+        own = "; your own is written 'package.module:Name'" if what == "partition" else ""
+        raise InputError(f"{unknown_name(f'{what} kind', kind, kinds)}{own}")
     known = {f.name for f in fields(kinds[kind])}
     for key in values:
         if key not in known:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from fedhpo.aggregation.aggregation import Aggregation, refuse_beside
+from fedhpo.aggregation.own_rule import Rule, rule_of
 from fedhpo.core.claims import refuse_unhonoured
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import shown
@@ -50,7 +52,7 @@ def simulate(
     server: str = "fedavg",
     strategy: str | None = None,
     weighting: str = "size",
-    aggregation: str = "mean",
+    aggregation: str | Mapping[str, Any] | Rule = "mean",
     trim: float = 0.1,
     clip_norm: float | None = None,
     weight_cap: float | None = None,
@@ -81,7 +83,8 @@ def simulate(
         In place of server optimiser and aggregation, one of Flower's strategies by name ("Krum"), or
         "package.module:Name"; server hyperparameters are then the arguments of its constructor.
     weighting, aggregation, trim, clip_norm, weight_cap
-        How updates are put together; see `fedhpo.aggregation.aggregation.Aggregation`.
+        How updates are put together; see `fedhpo.aggregation.aggregation.Aggregation`. A rule of your own is
+        given as an object, or by "package.module:Name".
     loss
         `loss(output, target)` gives one loss per sample, in place of cross-entropy (of squared error for
         float targets).
@@ -120,7 +123,8 @@ def simulate(
     _check(loss, train, device, stacking)
     if fleet is not None and not isinstance(fleet, Fleet):
         raise InputError(f"fleet must be a fedhpo.Fleet, not {shown(fleet)}")
-    how = Aggregation(weighting, aggregation, trim, clip_norm, weight_cap)
+    rule, own = rule_of(aggregation, Aggregation.RULES)
+    how = Aggregation(weighting, rule, trim, clip_norm, weight_cap, own)
     refuse_beside(strategy, server, how, usual=Aggregation())
     if fleet is not None:
         refuse_unhonoured(fleet, "fleet")

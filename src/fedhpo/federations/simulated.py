@@ -670,7 +670,7 @@ class SimulatedFederation(HoldsTrials):
         }
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        setup, aggregation = self._setup, asdict(self._aggregation)
+        setup, aggregation = self._setup, self._aggregation.to_dict()
         return {
             "data": data_of(setup.data),
             "model": model_of(setup.factory, model),

@@ -6,7 +6,7 @@ Party, mailbox and the server's side are shared; what differs is the transport, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -158,8 +158,8 @@ class EstimatorsHere(_Asked, RemoteEstimatorFederation):
 
 
 def _changed(aggregation: Aggregation) -> dict[str, Any]:
-    usual = asdict(Aggregation())
-    return {name: value for name, value in asdict(aggregation).items() if value != usual[name]}
+    usual = Aggregation().to_dict()
+    return {name: value for name, value in aggregation.to_dict().items() if value != usual.get(name)}
 
 
 def LearnerFederation(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings
+from fedhpo.core.fingerprint import code_of
+from fedhpo.core.registry import Registry
+from fedhpo.core.settings import check_settings, shown
 
+if TYPE_CHECKING:
+    from fedhpo.privacy.selection import Selection
+
+Mechanism = Literal["laplace", "topk", "permute-and-flip", "repeated"]
 #: Mechanisms, and whether they release values or only which trials are best.
 MECHANISMS = {"laplace": True, "topk": False, "permute-and-flip": False, "repeated": False}
 
@@ -35,6 +42,9 @@ class Privacy:
       kept (rank 0) or dropped (rank 1).
     - `"permute-and-flip"` and `"repeated"` choose from a rung with less noise, or noise of another kind;
       see `fedhpo.privacy.selection`.
+    - `"package.module:Name"`, or `{ name = "package.module:Name", ... }` with settings, chooses in your own
+      way: a dataclass that is called as these are. That it keeps its epsilon is your word;
+      `fedhpo.testing.mechanism.MechanismSuite` tests it.
 
     FedEx learns from noisy sums by arm, whatever the mechanism: a client's score in a round is part of one of
     them, and epsilon composes over the rounds that one client takes part in; see
@@ -75,7 +85,9 @@ class Privacy:
 
     epsilon: float
     evaluations: int | None = None
-    mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] = "laplace"
+    mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] | str | Mapping[str, Any] = (
+        "laplace"
+    )
     release: Literal["simulated", "exact"] = "simulated"
     accounting: Literal["rotation", "basic", "pld"] = "rotation"
     delta: float = 0.0
@@ -95,8 +107,7 @@ class Privacy:
             raise InputError(f"epsilon must be a positive number, not {self.epsilon!r}")
         if self.evaluations is not None and self.evaluations < 1:
             raise InputError(f"evaluations must be at least 1, not {self.evaluations}")
-        if self.mechanism not in MECHANISMS:
-            raise unknown_name("mechanism", self.mechanism, MECHANISMS)
+        self.own_selection()  # refuses what nobody knows
         if self.release not in ("simulated", "exact"):
             raise unknown_name("release", self.release, ["simulated", "exact"])
         if self.accounting not in ACCOUNTING:
@@ -131,7 +142,21 @@ class Privacy:
     @property
     def releases_values(self) -> bool:
         """Whether scores come out, rather than only which trials are best."""
-        return MECHANISMS[self.mechanism]
+        return isinstance(self.mechanism, str) and MECHANISMS.get(self.mechanism, False)
+
+    def own_selection(self) -> Selection | None:
+        """The selection of a user's own that the mechanism names; None where it is one of ours."""
+        if isinstance(self.mechanism, str) and self.mechanism in MECHANISMS:
+            return None
+        registry: Registry[Any] = Registry("privacy", MECHANISMS, "mechanism")
+        made = registry.build(self.mechanism, "mechanism")
+        if not callable(made):
+            raise InputError(
+                f"mechanism = {shown(self.mechanism)}: must be called with values, count, epsilon, "
+                "sensitivity and noise, and give the places chosen; see fedhpo.privacy.selection"
+            )
+        chosen: Selection = made
+        return chosen
 
     def least(self, asked: int) -> int:
         """The replies without which nothing is released.
@@ -147,4 +172,6 @@ class Privacy:
         Where nobody is held out they read as in runs of versions that had no comparison.
         """
         left_out = {"budget", "total", *(() if self.held_out else ("held_out", "clip"))}
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        own = self.own_selection()
+        code = {} if own is None else {"mechanism_code": code_of(type(own))}
+        return {name: value for name, value in asdict(self).items() if name not in left_out} | code

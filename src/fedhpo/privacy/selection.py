@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import scipy
 
+from fedhpo.core.errors import InputError
 from fedhpo.privacy.noise import Noise
+from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.federation import Floats
 
 Selection = Callable[[Floats, int, float, float, Noise], list[int]]
@@ -134,3 +136,23 @@ SELECTIONS: Mapping[str, Selection] = {
     "permute-and-flip": permute_and_flip,
     "repeated": repeated,
 }
+
+
+def selection_of(privacy: Privacy) -> Selection:
+    """How a rung's best are chosen; what a mechanism of the user's own gives is checked."""
+    own = privacy.own_selection()
+    if own is None:
+        assert isinstance(privacy.mechanism, str)
+        return SELECTIONS[privacy.mechanism]
+
+    def choose(values: Floats, count: int, epsilon: float, sensitivity: float, noise: Noise) -> list[int]:
+        where = f"mechanism = {privacy.mechanism!r}"
+        try:
+            found = sorted(int(place) for place in own(values.copy(), count, epsilon, sensitivity, noise))
+        except Exception as error:  # its message may quote scores
+            raise InputError(f"{where}: it raised {type(error).__name__}") from None
+        if len(set(found)) != count or not 0 <= found[0] <= found[-1] < len(values):
+            raise InputError(f"{where}: must give {count} places from 0 to {len(values) - 1}, each once")
+        return found
+
+    return choose

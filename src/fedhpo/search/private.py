@@ -20,7 +20,7 @@ from fedhpo.privacy.accounting import epsilon_each
 from fedhpo.privacy.means import bounded, noisy_mean
 from fedhpo.privacy.noise import ExactNoise, Noise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
-from fedhpo.privacy.selection import SELECTIONS
+from fedhpo.privacy.selection import selection_of
 from fedhpo.protocol.federation import REPEATABLE, Cost, Floats, RoundReport, Scores, Status
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.session import Charged, Each
@@ -261,7 +261,7 @@ class ChoiceChannel(PrivateChannel):
                 sign = 1 if search.objective.maximise else -1
                 values = np.array([sign * noise.mean(own) for own in scores if own is not None])
                 sensitivity = noise.sensitivity(min(replies[place] for place in able))
-                choose = SELECTIONS[self.privacy.mechanism]
+                choose = selection_of(self.privacy)
                 kept = [able[p] for p in choose(values, count, self.epsilon_each, sensitivity, noise)]
             # Too few replies for enough trials: those before, in their order, so that the method can go on.
             others = [place for place in range(len(rung)) if place not in kept]

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.own_rule import rule_of
+from fedhpo.aggregation.presets import PRESETS
 from fedhpo.aggregation.server import optimiser_class
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
@@ -66,6 +69,8 @@ def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
 def check_server(server: Server) -> None:
     """The server optimiser's name, or the strategy's."""
     optimiser_class(server.optimiser, "server.optimiser")
+    if server.aggregation is not None:
+        rule_of(server.aggregation, (*Aggregation.RULES, *PRESETS), "server.aggregation")
     server.refuse_uncounted("server")
     if server.strategy is not None:
         _strategy(server.strategy)

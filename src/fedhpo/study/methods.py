@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.presets import PRESETS
 from fedhpo.aggregation.server import optimisers
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.core.registry import Registry
+from fedhpo.data.own_partition import partitions
 from fedhpo.methods.auto import Auto
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.registry import methods, parts, settings_class
 from fedhpo.methods.tuner import Tuner
+from fedhpo.privacy.privacy import MECHANISMS
 from fedhpo.protocol.method import Method
+from fedhpo.protocol.own_metric import metrics
 from fedhpo.study.from_dataclass import build
 
 #: The keys of a tuner that is put together.
@@ -58,10 +63,23 @@ def brought(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         *_names(_inner(given, "method"), "method"),
         *_names(_inner(proxy, "method"), "proxy.method"),
         (optimisers, "server.optimiser", _inner(given, "server").get("optimiser")),
+        *_own_parts(given),
         *((optimisers, "space.server.optimiser", name) for name in _tuned_optimisers(given)),
     ):
         if isinstance(name, str) and registry.brings(name):
             yield key, name
+
+
+def _own_parts(given: Mapping[str, Any]) -> Iterator[tuple[Registry[Any], str, Any]]:
+    """What a study names besides: a rule, a partition, a mechanism, a metric."""
+    rule = _inner(given, "server").get("aggregation")
+    rules: Registry[Any] = Registry("aggregation", dict.fromkeys((*Aggregation.RULES, *PRESETS)))
+    yield rules, "server.aggregation", rule.get("name") if isinstance(rule, Mapping) else rule
+    yield partitions(), "data.partition.kind", _inner(_inner(given, "data"), "partition").get("kind")
+    how = _inner(_inner(given, "evaluation"), "privacy").get("mechanism")
+    mechanisms: Registry[Any] = Registry("privacy", MECHANISMS)
+    yield mechanisms, "evaluation.privacy.mechanism", how.get("name") if isinstance(how, Mapping) else how
+    yield metrics, "objective.metric", _inner(given, "objective").get("metric")
 
 
 def _names(method: Mapping[str, Any], where: str) -> Iterator[tuple[Registry[Any], str, Any]]:

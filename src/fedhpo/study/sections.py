@@ -163,11 +163,14 @@ class Server(Section):
             "safe",
             "strict",
         ]
+        | str
+        | dict[str, Any]
         | None
     ) = Field(
         None,
         description="a rule, or a preset that some hostile clients cannot overturn; `mean` in a simulation "
-        "and `safe` over Flower and NVFlare if left out",
+        "and `safe` over Flower and NVFlare if left out. Your own is `package.module:Name`, with settings "
+        '`{ name = "package.module:Name", ... }`',
     )
     trim: float = Field(
         0.1,

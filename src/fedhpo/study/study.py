@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from fedhpo.aggregation.aggregation import Aggregation
+from fedhpo.aggregation.own_rule import rule_of
 from fedhpo.aggregation.presets import PRESETS, SAFE
 from fedhpo.core.claims import refuse, refuse_unhonoured, warning_only
 from fedhpo.core.errors import Concerns, InputError
@@ -32,6 +33,7 @@ from fedhpo.protocol.objective import (
     natural_objective,
     objective_of,
 )
+from fedhpo.protocol.own_metric import own_metric
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
 from fedhpo.study.app import app_options, said_of_app
@@ -377,6 +379,9 @@ class Study:
         if is_learner(self.file.model) and "metric" not in given:
             scoring = self.file.model.others.get("scoring") or BALANCED
             given = {"metric": objective_of(scoring).metric, **given}
+        own = own_metric(given.get("metric"), "objective.metric")
+        if own is not None:
+            given = {"direction": "maximize" if own.maximise else "minimize", **given}
         return build(Objective, given, "objective")
 
     @cached_property
@@ -455,7 +460,7 @@ class Study:
                 server=server.optimiser,
                 strategy=server.strategy,
                 weighting=how.weighting,
-                aggregation=how.rule,
+                aggregation=how.own or how.rule,
                 trim=how.trim,
                 clip_norm=how.clip_norm,
                 weight_cap=how.weight_cap,
@@ -500,10 +505,13 @@ class Study:
         Other keys of the section go before what a preset, or the default, says of them.
         """
         server = self.file.server
-        start = default if server.aggregation is None else PRESETS.get(server.aggregation)
-        if start is None:
-            start = Aggregation(rule=str(server.aggregation))
+        given = server.aggregation
+        start = default if given is None else PRESETS.get(given) if isinstance(given, str) else None
+        if start is None and given is not None:
+            rule, own = rule_of(given, (*Aggregation.RULES, *PRESETS), "server.aggregation")
+            start = Aggregation(rule=rule, own=own)
         keys = server.model_fields_set & {"trim", "clip_norm", "weight_cap"}
+        assert start is not None
         found = replace(start, weighting=self._weighting, **{key: getattr(server, key) for key in keys})
         if server.strategy is None:
             refuse_unhonoured(found, "server", server.model_fields_set, {"rule": "aggregation"})

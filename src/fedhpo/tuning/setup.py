@@ -20,6 +20,7 @@ from fedhpo.protocol.ledger import Budget
 from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
+from fedhpo.protocol.own_metric import opened, own_metric
 from fedhpo.protocol.session import Session
 from fedhpo.run.extension import total_of
 from fedhpo.search.comparison import evaluation_facts
@@ -122,6 +123,8 @@ def prepare(
     chosen = method_of(method)
     if objective is None and objectives is None:
         objective = natural_objective(federation)
+    objective, named = opened(objective)
+    metrics = [*named, *(own_metric(one, "metrics") or one for one in metrics)]
     objective, criteria = objectives_of(objective, objectives, constraints)
     evaluator = _as_begun(checked_evaluator(evaluation), begun)
     refuse_without_effect(chosen, objective, evaluator, space, federation)

@@ -356,6 +356,8 @@ def joined_by(aggregation: Aggregation, strategy: str | None = None) -> str:
     """
     if strategy is not None:
         return f"the strategy {strategy}, which guards against no more than it says itself"
+    if aggregation.own is not None:
+        return f"{aggregation.rule}, a rule of your own, which guards against no more than it does itself"
     if aggregation.rule == "mean":
         return "their mean: one hostile client can spoil every model (server.aggregation = 'safe' guards)"
     if aggregation.rule in ("median", "norm_clipping", "centred_clipping"):

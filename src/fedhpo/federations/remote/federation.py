@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -251,7 +250,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             described = code_of(self._model.function)
         else:
             described = model_of(self._model.factory, model)
-        settings = {"server": self._server, **asdict(self._aggregation)}
+        settings = {"server": self._server, **self._aggregation.to_dict()}
         if self._strategy is not None:
             settings["strategy"] = self._strategy
         return super().fingerprint(model) | {"model": described, "settings": settings}
