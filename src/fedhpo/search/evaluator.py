@@ -12,7 +12,7 @@ import numpy as np
 
 from fedhpo.core.claims import GIVEN, setting
 from fedhpo.core.errors import InputError, unknown_name
-from fedhpo.core.settings import check_settings
+from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.federation import Floats, Ints, Scores
@@ -49,6 +49,9 @@ class Evaluator:
     scores are means in both. Left out, it is "trimmed" where clients are real (Flower, NVFlare), not in a
     simulation, and not under privacy, where a mean is what is accounted for.
 
+    `every` scores trials under way after so many rounds each, whatever the method: for callbacks, curves and
+    the live page. The method does not see these scores, and chooses as without them.
+
     `personalised` asks at the end, for the report only, what the best model is worth after it was fine-tuned
     at each client with the tuned client hyperparameters; see `fedhpo.search.personal`.
     """
@@ -61,6 +64,7 @@ class Evaluator:
     privacy: Privacy | None = None
     personalised: bool = False
     choice: Literal["mean", "trimmed"] | None = None
+    every: int | None = None
 
     def __post_init__(self) -> None:
         if str(self.average) == "mean":
@@ -79,6 +83,8 @@ class Evaluator:
             raise unknown_name("average", self.average, ["last", "recent"])
         if self.choice not in (None, "mean", "trimmed"):
             raise unknown_name("choice", self.choice, ["mean", "trimmed"])
+        if self.every is not None:
+            whole_number("every", self.every)
         if not 0 <= self.bias < math.inf:
             raise InputError(f"bias must be a number of at least 0, not {self.bias!r}")
         if self.bias and wanted is None:
@@ -95,6 +101,11 @@ class Evaluator:
         if self.choice == "trimmed":
             raise InputError(
                 "choice = 'trimmed' cannot go with privacy, which accounts for means: leave choice out"
+            )
+        if self.every is not None:
+            raise InputError(
+                "every cannot go with privacy, where each score costs epsilon: leave it out, or choose a "
+                "method that scores trials on the way"
             )
         if self.personalised:
             raise InputError("personalised scores are not private: they cannot go with privacy")
@@ -219,6 +230,8 @@ class Evaluator:
         facts = asdict(self) | {"paired": self.pairs(values=values), "privacy": privacy}
         if self.choice is None:  # as runs of versions without it have it
             del facts["choice"]
+        if self.every is None:
+            del facts["every"]
         return facts
 
 

@@ -126,6 +126,7 @@ class Search:
         self._incumbent: Trial | None = None
         self._keep_baseline = keep_baseline
         self._evaluations = 0
+        self._watches = 0
         self._asked_since = 0
         self._asked = Asked()
         #: By trial, its observations and what they were made of: most trials change no more.
@@ -372,6 +373,7 @@ class Search:
         """One round of each trial; what came back goes to its policy."""
         self._rounds.run(self, trials)
         self._emit("round", trials)
+        self._watch(trials)
 
     def submit(self, trial: Trial, attempt: int = 0) -> None:
         """Begin a round of one trial, so that others need not wait for it."""
@@ -387,6 +389,29 @@ class Search:
         done = self._rounds.collect(self, trials, attempts, number)
         self._emit("round", [done])
         return done
+
+    def _watch(self, trials: Sequence[Trial]) -> None:
+        """Score trials under way for those who watch, if the evaluator says so, unseen by the method."""
+        every = self.evaluator.every
+        if every is None or self.concluding or self.exchange is not None:
+            return
+        looked = [
+            trial
+            for trial in trials
+            if trial.status == TRAINING
+            and 0 < trial.round < self.rounds
+            and trial.round % every == 0
+            and trial.number < OWN_AGAIN
+            and all(score.round != trial.round for score in trial.scores)
+        ]
+        if looked:
+            # Numbered apart, so that the clients of other evaluations stay the same.
+            observed = self.channel.observe(self, looked, WATCHED + self._watches)
+            self._watches += 1
+            for trial, (score, _) in zip(looked, observed, strict=True):
+                trial.watched.add(trial.round)
+                trial.scores.append(score)
+            self._emit("evaluate", looked)
 
     def replace(
         self, trial: Trial, source: Trial, config: Config, score: float | None, source_score: float | None
@@ -448,6 +473,8 @@ class Search:
         ready = [trial for trial in trials if trial.status != FAILED]
         if not ready:
             return
+        for trial in ready:
+            trial.forget_watched()
         observed = self.channel.observe(self, ready, self._evaluations)
         self._evaluations += 1
         for trial, (score, scores) in zip(ready, observed, strict=True):
@@ -525,13 +552,17 @@ class Search:
 
 def _observations_of(trial: Trial) -> list[Observation]:
     """A trial's scores; infinitely bad where it failed."""
-    seen = [Observation(trial.number, trial.config, score) for score in trial.scores]
+    asked = (score for score in trial.scores if score.round not in trial.watched)
+    seen = [Observation(trial.number, trial.config, score) for score in asked]
     if trial.status == FAILED:
         seen.append(
             Observation(trial.number, trial.config, Score(math.nan, math.nan, 0, trial.round, math.inf))
         )
     return seen
 
+
+#: Evaluations for those who watch are numbered from here.
+WATCHED = 1_000_000
 
 #: Clients in a round where nothing is said, and there are so many.
 COHORT = 10

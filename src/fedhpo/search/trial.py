@@ -69,6 +69,8 @@ class Trial(protocol.Trial):
     judged: int = 0
     #: What these rounds cost.
     cost: Cost = field(default_factory=Cost)
+    #: Rounds at which it was scored for those who watch; the method does not see these scores.
+    watched: set[int] = field(default_factory=set, repr=False)
     #: Whether its policy asks for products of updates.
     products: bool = False
     first: Config = field(init=False, repr=False)
@@ -85,6 +87,12 @@ class Trial(protocol.Trial):
     def failed(self) -> bool:
         """Whether its training failed."""
         return self.status == FAILED
+
+    def forget_watched(self) -> None:
+        """Keep only the scores that the method asked for."""
+        if self.watched:
+            self.scores[:] = [score for score in self.scores if score.round not in self.watched]
+            self.watched.clear()
 
     @property
     def score(self) -> Score | None:

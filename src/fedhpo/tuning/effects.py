@@ -34,6 +34,13 @@ def refuse_without_effect(
             ]
         )
 
+    if evaluator.every is not None and _exchanges(method):
+        refuse(
+            [
+                f"evaluation.every = {evaluator.every}: has no effect with {method.name}, whose population "
+                "is scored at every exchange: leave it out"
+            ]
+        )
     if (knobs := space.scope("policy")) and not _has_knobs(method):
         refuse(
             f"space.policy.{name}: has no effect with {method.name}; the client policies of 'fedex' and "
@@ -43,6 +50,12 @@ def refuse_without_effect(
     private = evaluator.privacy
     if private is not None and private.report_test and not len(federation.test_clients):
         refuse(["evaluation.privacy.report_test: has no effect, no client holds test rows: leave it out"])
+
+
+def _exchanges(method: Method | Tuner) -> bool:
+    """Whether trials become copies of each other while they train."""
+    tuner = method.tuner() if isinstance(method, Preset) else method
+    return tuner.exchange is not None if isinstance(tuner, Tuner) else hasattr(method, "exchange")
 
 
 def _has_knobs(method: Method | Tuner) -> bool:

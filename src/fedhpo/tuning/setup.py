@@ -137,6 +137,8 @@ def prepare(
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
     federation.expect(rounds)
+    if evaluator.every is not None and evaluator.every >= rounds:
+        refuse([f"evaluation.every = {evaluator.every}: has no effect in trainings of {rounds} rounds"])
     total = _total(chosen, rounds, total, begun)
     training = len(federation.train_clients)
     cohort = whole_number("cohort", cohort_of(cohort, training))
