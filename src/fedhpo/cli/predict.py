@@ -15,10 +15,10 @@ def run(options: argparse.Namespace) -> int:
     from fedhpo.cli.resume import reopened
     from fedhpo.data.frames import read_csv
     from fedhpo.tuning.export import write_csv
-    from fedhpo.tuning.load import load_run
+    from fedhpo.tuning.load import read_run
 
     path = Path(options.run)
-    result = load_run(path)
+    result = read_run(path)
     rows = read_csv(options.rows, options.rows, options.delimiter)  # before the directory may change
     output = None if options.output is None else Path(options.output).absolute()
     if result.predictor is None:  # an estimator that is not kept: fit it again, as the record says

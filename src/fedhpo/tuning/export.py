@@ -1,12 +1,16 @@
-"""A result's trials in other tools' forms: CSV, Parquet, and a study of Optuna, for its dashboard."""
+"""A result in other tools' forms: its trials as CSV, Parquet or a study of Optuna; its best config for Flower
+and NVFlare."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,16 +21,49 @@ from fedhpo.tuning.result import Result
 
 def export(result: Result, to: str, target: str, name: str = "fedhpo") -> int:
     """Write the trials to `target`, a file or Optuna's storage; how many were written."""
+    if to not in TRIALS:
+        raise unknown_name("export", to, TRIALS)
+    exported(result, to, target, name)
+    return len(result.trials)
+
+
+def exported(result: Result, to: str, target: str | PathLike[str] | None = None, name: str = "") -> Any:
+    """The result in another form, which is written to `target` if there is one."""
     if to not in _KINDS:
         raise unknown_name("export", to, _KINDS)
-    return _KINDS[to](result, target, name)
+    name = name or ("fedhpo" if result.run is None else Path(result.run).resolve().name)
+    if to == "optuna":
+        return _optuna(result, None if target is None else fspath(target), name)
+    made: str | bytes = _KINDS[to](result)
+    if target is not None:
+        path = _new(fspath(target))
+        path.write_bytes(made if isinstance(made, bytes) else made.encode())
+    return made
 
 
-def _csv(result: Result, target: str, _: str) -> int:
-    table = result.trials
-    with open(_new(target), "w", encoding="utf-8", newline="") as file:
-        write_csv(file, [table.columns, *([row.get(name) for name in table.columns] for row in table)])
-    return len(table)
+def _json(result: Result) -> str:
+    return json.dumps(result.best_config.to_dict(), indent=2)
+
+
+def _flower(result: Result) -> str:
+    """A part of pyproject.toml."""
+    lines = ["[tool.flwr.app.config]", f"num-server-rounds = {result.best_rounds}"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in result.best_config.flat().items()]
+    return "\n".join(lines) + "\n"
+
+
+def _nvflare(result: Result) -> str:
+    """Arguments of a recipe such as `FedAvgRecipe`: its script takes client hyperparameters as options."""
+    config = result.best_config
+    arguments = shlex.join(f"--{name}={_plain(value)}" for name, value in config.client.items())
+    found = {"num_rounds": result.best_rounds, "train_args": arguments, "server": dict(config.server)}
+    return json.dumps(found | ({"model": dict(config.model)} if config.model else {}), indent=2) + "\n"
+
+
+def _csv(result: Result) -> str:
+    table, text = result.trials, io.StringIO()
+    write_csv(text, [table.columns, *([row.get(name) for name in table.columns] for row in table)])
+    return text.getvalue()
 
 
 def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
@@ -54,15 +91,16 @@ def _is_formula(cell: Any) -> bool:
     return re.fullmatch(r"[+-](\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", cell, re.ASCII) is None
 
 
-def _parquet(result: Result, target: str, _: str) -> int:
+def _parquet(result: Result) -> bytes:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise MissingExtraError("pyarrow", "parquet") from None
     rows = [{key: row.get(key) for key in result.trials.columns} for row in result.trials]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), _new(target))
-    return len(rows)
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
 
 
 def _new(target: str) -> Path:
@@ -72,7 +110,7 @@ def _new(target: str) -> Path:
     return path
 
 
-def _optuna(result: Result, target: str, name: str) -> int:
+def _optuna(result: Result, target: str | None, name: str) -> Any:
     """A study of that name; every evaluation is an intermediate value at its round."""
     try:
         import optuna
@@ -106,7 +144,7 @@ def _optuna(result: Result, target: str, name: str) -> int:
                 user_attrs={"trial": row["trial"], "status": row["status"], "rounds": row["rounds"]},
             )
         )
-    return len(result.trials)
+    return study
 
 
 def _points(result: Result) -> dict[int, dict[int, float]]:
@@ -136,8 +174,13 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)
 
 
-_KINDS: Mapping[str, Callable[[Result, str, str], int]] = {
+#: Forms of all trials, which the command line has too.
+TRIALS = ("csv", "optuna", "parquet")
+_KINDS: Mapping[str, Callable[..., Any]] = {
     "csv": _csv,
+    "flower": _flower,
+    "json": _json,
+    "nvflare": _nvflare,
     "optuna": _optuna,
     "parquet": _parquet,
 }

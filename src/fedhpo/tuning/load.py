@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.run.run import open_read
 from fedhpo.tuning.arguments import checked_run
-from fedhpo.tuning.model_file import load_model
+from fedhpo.tuning.model_file import FILE, load_model
 from fedhpo.tuning.result import Result, Table
+
+#: Why a model did not come back, and what to do.
+_OWN = (
+    "result.model is None: the run's model is your own; give what builds it, a class, a function or a module "
+    "that takes the weights: load_run({path!r}, model=Net)"
+)
+_NOT_KEPT = (
+    "result.model is None: this run keeps no model that can be read back safely; where it trained one, call "
+    "fedhpo.tune with run={path!r} and the same arguments again, which brings it back"
+)
 
 
 def load_run(path: str | os.PathLike[str], *, model: Any = None) -> Result:
@@ -17,9 +28,19 @@ def load_run(path: str | os.PathLike[str], *, model: Any = None) -> Result:
 
     Models of `fedhpo.models` and boosted trees (XGBoost) come back as they are. For a torch model of your own
     give `model`: the class or function that builds it, or a module that takes the weights; without it
-    `result.model` is None. Estimators of scikit-learn are not kept: call `fedhpo.tune` with the run's
-    directory again, which fits the winner anew. Nothing in the directory is run or unpickled.
+    `result.model` is None, and a warning says so. Where a model is not kept, as of some estimators, call
+    `fedhpo.tune` with the run's directory again, which fits the winner anew. Nothing in the directory is run
+    or unpickled.
     """
+    result = read_run(path, model=model)
+    if result.model is None and result.run is not None and result.facts.get("best") is not None:
+        told = _OWN if (result.run / FILE).is_file() else _NOT_KEPT
+        warnings.warn(told.format(path=str(path)), stacklevel=2)
+    return result
+
+
+def read_run(path: str | os.PathLike[str], *, model: Any = None) -> Result:
+    """The same, without a word where there is no model: for those who need none."""
     directory = checked_run(path)
     if directory is None:
         raise InputError("path must be the directory of a run, not None")

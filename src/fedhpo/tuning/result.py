@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from fedhpo.core.errors import InputError, unknown_name
+from fedhpo.core.errors import InputError
 from fedhpo.core.notebook import facts_as_html, shown
 from fedhpo.protocol.objective import scored_as
 from fedhpo.protocol.outcome import Gain, Outcome, ResultTrial, ShownTrial, Spent, TestScores
@@ -18,6 +18,7 @@ from fedhpo.space.config import Config
 from fedhpo.tuning.rows import Table as Table
 
 if TYPE_CHECKING:
+    import optuna
     import pandas
     from torch import nn
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from fedhpo.tuning.predict import Predictor
 
 
+#: A file, or a storage of Optuna's.
+Target = str | PathLike[str] | None
 #: The scores on test data that a notebook shows.
 _TESTED = ("value", "accuracy", "loss")
 
@@ -220,20 +223,37 @@ class Result:
         tuned, own = self._tuned, self.facts.baseline
         return own if own is not None and verdict_of(self.facts).use == "own" else tuned
 
-    def export(self, to: str) -> str:
-        """The best config in another tool's form, to paste: "flower" or "json".
+    @overload
+    def export(self, to: Literal["flower", "nvflare", "json", "csv"], target: Target = None) -> str: ...
 
-        For Flower it is a part of `pyproject.toml`, whose keys a `ServerApp` reads as
-        `context.run_config["client.lr"]`.
+    @overload
+    def export(self, to: Literal["parquet"], target: Target = None) -> bytes: ...
+
+    @overload
+    def export(self, to: Literal["optuna"], target: Target = None) -> optuna.Study: ...
+
+    @overload
+    def export(self, to: str, target: Target = None) -> Any: ...
+
+    def export(self, to: str, target: Target = None) -> Any:
+        """The best config, or all trials, in another tool's form; written to `target` too, if there is one.
+
+        - "flower": the best config as a part of `pyproject.toml`, whose keys a `ServerApp` reads as
+          `context.run_config["client.lr"]`;
+        - "nvflare": the best config as arguments of a recipe, JSON with `num_rounds` and `train_args`;
+        - "json": the best config;
+        - "csv" (text) and "parquet" (bytes): all trials, a row each;
+        - "optuna": all trials as an `optuna.Study`, in memory, or in the storage that `target` names
+          ("sqlite:///study.db"), for its dashboard and plots.
         """
-        if to == "json":
-            return json.dumps(self.best_config.to_dict(), indent=2)
-        if to != "flower":
-            raise unknown_name("export", to, ["flower", "json"])
-        lines = ["[tool.flwr.app.config]", f"num-server-rounds = {self._best['rounds']}"]
-        for name, value in self.best_config.flat().items():
-            lines.append(f"{name} = {json.dumps(value)}")
-        return "\n".join(lines) + "\n"
+        from fedhpo.tuning.export import exported
+
+        return exported(self, to, target)
+
+    @property
+    def best_rounds(self) -> int:
+        """How many rounds the config to use was trained for."""
+        return self._best.rounds
 
     def _said_of_several(self) -> list[str]:
         """How many trials are worth a choice, and whether the best one keeps the constraints."""
