@@ -103,7 +103,7 @@ class TestPermuteAndFlip(MechanismSuite):
 
 
 class TestBrier(MetricSuite):
-    name = "example_brier:Brier"
+    name = "brier:Brier"
 
     @pytest.fixture(autouse=True)
     def imported(self):
