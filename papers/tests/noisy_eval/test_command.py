@@ -10,7 +10,6 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.cli import main
-from fedhpo.pages import svg
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
 from fedhpo.research.incumbents import value_at
@@ -29,6 +28,7 @@ from fedhpo_papers.noisy_eval.proxy import proxied
 from fedhpo_papers.noisy_eval.rules import Claim, with_jackknife
 from fedhpo_papers.noisy_eval.search import Bench
 from fedhpo_papers.noisy_eval.subsampling import asking, spaces, subsampling
+from fedhpo_papers.shared import svg
 from fedhpo_papers.shared.tables import Mean
 
 TABLE = toy_table(configs=24, rounds=9, clients=20, failed={3: 4, 17: 0})

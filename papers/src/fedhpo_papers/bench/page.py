@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.pages import svg
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.page import frame
@@ -26,6 +25,7 @@ from fedhpo_papers.bench.leaderboard import (
 )
 from fedhpo_papers.bench.results import Results
 from fedhpo_papers.bench.settings import TRAININGS
+from fedhpo_papers.shared import svg
 
 _TITLE = "Methods under noise"
 _STYLE = """

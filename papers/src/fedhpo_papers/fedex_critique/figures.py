@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
 from fedhpo_papers.fedex_critique.claims import NAMES, Rows
 from fedhpo_papers.fedex_critique.settings import GAMMAS, REMEDIES, RULES, plain
+from fedhpo_papers.shared import svg as _svg
 from fedhpo_papers.shared.pages import side_by_side, static
 from fedhpo_papers.shared.verdicts import Verdict
 

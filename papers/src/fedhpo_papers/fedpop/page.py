@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
 from fedhpo_papers.fedpop.claims import Rows, judge
 from fedhpo_papers.fedpop.paper import TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from fedhpo_papers.fedpop.sets import JUDGED, OPTIMISERS
+from fedhpo_papers.shared import svg as _svg
 from fedhpo_papers.shared import verdicts as _verdicts
 from fedhpo_papers.shared.pages import VERDICTS, publish, side_by_side, static
 from fedhpo_papers.shared.papers import Paper

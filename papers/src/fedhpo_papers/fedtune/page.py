@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
 from fedhpo_papers.fedtune.cells_page import cells_table
 from fedhpo_papers.fedtune.claims import Row, judge, medians
 from fedhpo_papers.fedtune.paper import TABLE_1, TABLE_2
 from fedhpo_papers.fedtune.worlds_page import worlds_table
+from fedhpo_papers.shared import svg as _svg
 from fedhpo_papers.shared import verdicts as _verdicts
 from fedhpo_papers.shared.pages import VERDICTS, publish, side_by_side, static
 from fedhpo_papers.shared.papers import Paper

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.methods.flora.surfaces import SURFACES
-from fedhpo.pages import svg as _svg
 from fedhpo.pages.html import Section
 from fedhpo_papers.flora.claims import Row, of_parts
+from fedhpo_papers.shared import svg as _svg
 from fedhpo_papers.shared.pages import side_by_side, static
 from fedhpo_papers.shared.verdicts import Verdict
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedhpo.pages import svg
 from fedhpo.pages.html import Section
 from fedhpo_papers.noisy_eval.advice import misses
 from fedhpo_papers.noisy_eval.claims import enough
 from fedhpo_papers.noisy_eval.figures import Curves, Dots, Point
 from fedhpo_papers.noisy_eval.methods import REMEDIES
 from fedhpo_papers.noisy_eval.rules import MARGIN, points
+from fedhpo_papers.shared import svg
 from fedhpo_papers.shared import verdicts as _verdicts
 from fedhpo_papers.shared.pages import VERDICTS, publish, side_by_side, static
 from fedhpo_papers.shared.papers import Paper
