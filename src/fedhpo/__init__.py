@@ -73,6 +73,7 @@ _HOME = {
     "TabularFederation": "fedhpo.research.tables.federation",
     "load_run": "fedhpo.tuning.load",
     "load_table": "fedhpo.research.tables",
+    "verify": "fedhpo.referee.verify",
     "write_report": "fedhpo.report",
     "Result": "fedhpo.tuning.result",
     "FedhpoError": "fedhpo.core.errors",
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
     from fedhpo.protocol.outcome import Gain, TestScores
     from fedhpo.protocol.trial import Trial
     from fedhpo.queries.local_search import LocalSearch
+    from fedhpo.referee.verify import verify
     from fedhpo.report import write_report
     from fedhpo.report.tuned import tune
     from fedhpo.research.tables import load_table
@@ -209,6 +211,7 @@ __all__ = [
     "load_table",
     "simulate",
     "tune",
+    "verify",
     "write_report",
 ]
 

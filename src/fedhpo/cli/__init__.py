@@ -28,6 +28,7 @@ from fedhpo.cli.signals import at_once, exit_code
 from fedhpo.core.errors import FedhpoError
 from fedhpo.core.version import VERSION
 
+VERIFY = "Judge candidates against a base by paired trainings: keep (0), drop (3) or undecided (4)."
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -122,6 +123,13 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     )
     advise = command("advise", "How noisy scores will be, what that does to selection, and what to use.")
     _add_noise(advise)
+
+    from fedhpo.cli.verify import add as add_verify
+
+    add_verify(command("verify", VERIFY))
+    from fedhpo.cli.mcp import add as add_mcp
+
+    add_mcp(command("mcp", "Tools for coding agents, on standard input and output, within limits."))
 
     plan = command("plan", "How long a study will take by its clients' clock, before it is run.")
     plan.add_argument("study", metavar="STUDY", help="the study file (TOML), with [federation]")
@@ -255,8 +263,8 @@ def _add_compare(compare: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
-    The exit code is 0, 2 for bad input, 130 if interrupted, 143 if terminated, 1 for other failures. Without
-    `arguments` the process is this command's, and so are its signals.
+    The exit code is 0, 2 for bad input, 130 if interrupted, 143 if terminated, 1 for other failures; `verify`
+    has 3 and 4 besides. Without `arguments` the process is this command's, and so are its signals.
     """
     try:
         with at_once() if arguments is None else contextlib.nullcontext():

@@ -65,6 +65,7 @@ SAMPLERS: Mapping[str, type[Any]] = {
     "gp": samplers.GP,
     "bohb": samplers.BOHB,
     "optuna": samplers.OptunaSampler,
+    "proposals": samplers.Proposals,
 }
 POLICIES: Mapping[str, type[Any]] = {
     "fixed": Fixed,

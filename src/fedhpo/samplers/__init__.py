@@ -6,7 +6,19 @@ from fedhpo.samplers.bohb import BOHB
 from fedhpo.samplers.gp import GP
 from fedhpo.samplers.grid import Grid
 from fedhpo.samplers.optuna import OptunaSampler
+from fedhpo.samplers.proposals import Proposals
 from fedhpo.samplers.random import Random
 from fedhpo.samplers.tpe import TPE
 
-__all__ = ["BOHB", "GP", "TPE", "Asker", "Grid", "Observation", "OptunaSampler", "Random", "Sampler"]
+__all__ = [
+    "BOHB",
+    "GP",
+    "TPE",
+    "Asker",
+    "Grid",
+    "Observation",
+    "OptunaSampler",
+    "Proposals",
+    "Random",
+    "Sampler",
+]

@@ -98,9 +98,9 @@ def check_app(file: StudyFile) -> None:
         )
 
 
-def check_space(space: Space, server: Server, client: Client) -> None:
+def check_space(space: Space, server: Server, client: Client, *, fixed: bool = False) -> None:
     """Client and server hyperparameters are known, and every value that can occur is allowed."""
-    if not space.names:
+    if not space.names and not fixed:
         raise InputError("space has nothing to tune: write, say, lr = { low = 1e-3, high = 1.0, log = true }")
     for key, value in space.scope("client").items():
         _check_client_values(key, value, client)

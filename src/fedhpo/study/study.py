@@ -106,12 +106,15 @@ class Study:
     path: Path | None = None
     #: Whether it comes from a run's record.
     recorded: bool = False
+    #: Whether it may have nothing to tune: its own config is trained as it is.
+    fixed: bool = False
 
     @classmethod
-    def load(cls, path: str | Path, *, app: str | Path | None = None) -> Study:
+    def load(cls, path: str | Path, *, app: str | Path | None = None, fixed: bool = False) -> Study:
         """Read and check a study file; every mistake is an `InputError` that names file and key.
 
-        `app` is the directory of a Flower app, in place of the file's `app.path`.
+        `app` is the directory of a Flower app, in place of the file's `app.path`. One that is `fixed` may
+        have nothing to tune.
         """
         path = Path(path)
         try:
@@ -131,7 +134,7 @@ class Study:
         if app is not None:
             section = given.get("app", {})
             given["app"] = {**(section if isinstance(section, dict) else {}), "path": str(app)}
-        return cls.from_dict(given, text=text, path=path)
+        return cls.from_dict(given, text=text, path=path, fixed=fixed)
 
     @classmethod
     def from_dict(
@@ -141,6 +144,7 @@ class Study:
         text: str | None = None,
         path: str | Path | None = None,
         recorded: bool = False,
+        fixed: bool = False,
     ) -> Study:
         """Check a study given as tables; `path` leads the error messages.
 
@@ -149,7 +153,7 @@ class Study:
         where = f"{path}: " if path else ""
         try:
             given = with_new_keys(plain(given))
-            study = cls(given, _file(given), text, Path(path) if path else None, recorded)
+            study = cls(given, _file(given), text, Path(path) if path else None, recorded, fixed)
             with study._lenient():
                 study._check()
         except ValidationError as error:
@@ -167,7 +171,8 @@ class Study:
             check_data(self.file.data)
         if self.file.app is not None:
             check_app(self.file)
-            check_app_space(self.given["space"])
+            if not self.fixed:
+                check_app_space(self.given["space"])
             _ = self.space
         elif is_learner(self.file.model):
             check_learner(self.file, self.space)
@@ -175,7 +180,7 @@ class Study:
             check_trainee(self.trainee, self.space)
         else:
             check_model(self.file.model, self.file.space.model)
-            check_space(self.space, self.file.server, self.file.client)
+            check_space(self.space, self.file.server, self.file.client, fixed=self.fixed)
         if self.file.place is not None:
             from fedhpo.study.places import place_in
 
@@ -282,8 +287,9 @@ class Study:
     def _with_files(self, method: Mapping[str, Any]) -> Mapping[str, Any]:
         """The section with its files where they are: in the working directory, or beside the study."""
         found = {**method}
-        if isinstance(found.get("policy"), Mapping):
-            found["policy"] = self._with_files(found["policy"])
+        for part in ("policy", "sampler"):
+            if isinstance(found.get(part), Mapping):
+                found[part] = self._with_files(found[part])
         for key in ("file", "table", "availability", "devices"):
             name = found.get(key)
             if self.path is not None and isinstance(name, str) and not Path(name).is_file():
@@ -390,7 +396,7 @@ class Study:
         first, several = self.objective, self.file.objectives
         return objectives_of(first if several is None else None, several, self.file.constraints)[1]
 
-    def _objective_of(self, federation: Federation) -> Objective:
+    def objective_in(self, federation: Federation) -> Objective:
         """What is optimised; where the file names no metric, what goes with the federation's targets."""
         if self.file.app is not None or "metric" in self.file.objective.model_fields_set:
             return self.objective
@@ -605,7 +611,7 @@ class Study:
                     cohort=budget.cohort,
                     seed=self.file.seed,
                     run=run,
-                    objective=self._objective_of(opened) if self.file.objectives is None else None,
+                    objective=self.objective_in(opened) if self.file.objectives is None else None,
                     objectives=self.file.objectives,
                     constraints=self.file.constraints,
                     evaluation=self.evaluator,
@@ -638,7 +644,7 @@ class Study:
     def preflight(self, federation: Federation) -> None:
         """Try one batch of one client; see `fedhpo.engine.preflight`."""
         try:
-            federation.preflight(self.space.default(), self._objective_of(federation).metric)
+            federation.preflight(self.space.default(), self.objective_in(federation).metric)
         except InputError as error:
             raise self._error("", error) from error
 
@@ -666,7 +672,7 @@ class Study:
                     rounds=budget.rounds,
                     total=None if self.method.trains_once else budget.total,
                     cohort=budget.cohort,
-                    objective=self._objective_of(opened) if self.file.objectives is None else None,
+                    objective=self.objective_in(opened) if self.file.objectives is None else None,
                     objectives=self.file.objectives,
                     constraints=self.file.constraints,
                     evaluation=self.evaluator,

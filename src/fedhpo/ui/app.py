@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from fedhpo.agents.calls import calls_table
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.core.version import VERSION
 from fedhpo.pages.numbers import finite
@@ -136,6 +137,7 @@ class Pages:
                 "version": VERSION,
                 "control": self._control is not None,
                 "leaderboard": leaderboard(self._runs.directory),
+                "calls": calls_table(self._runs.directory),
             }
 
         return await _answer(made)

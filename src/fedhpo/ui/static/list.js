@@ -21,7 +21,7 @@ const state = { search: "", column: 7, order: -1, picked: new Set(), at: -1 };
 
 export function showList(page) {
   let runs = [];
-  let board = null;
+  let boards = [];
   const search = el("input", { type: "search", placeholder: "search runs  ( / )", "aria-label": "search runs", value: state.search });
   const picked = el("a", { class: "button", hidden: true });
   const clear = el("button", { type: "button", class: "button quiet", hidden: true }, "clear");
@@ -126,13 +126,16 @@ export function showList(page) {
     rows[state.at]?.scrollIntoView({ block: "nearest" });
   }
 
-  function showBoard() {
+  function showBoards() {
     after.replaceChildren();
-    if (!board) return;
+    boards.forEach(showBoard);
+    window.makeTables(after);
+  }
+
+  function showBoard(board) {
     const cells = (values, tag) => values.map((value) => el(tag, { class: typeof value === "number" ? "n" : "", dataset: { key: value ?? "" } }, value === null ? "–" : String(value)));
     const made = el("table", { class: "sortable" }, el("thead", {}, el("tr", {}, ...cells(board.columns, "th"))), el("tbody", {}, ...board.rows.map((values) => el("tr", {}, ...cells(values, "td")))));
     after.append(el("section", {}, el("h2", {}, board.title), el("div", { class: "scroll" }, made)));
-    window.makeTables(after);
   }
 
   page.keys({
@@ -150,9 +153,10 @@ export function showList(page) {
     const told = await ask("runs", {});
     page.title("Runs", told.directory);
     runs = told.runs;
-    if (JSON.stringify(board) !== JSON.stringify(told.leaderboard)) {
-      board = told.leaderboard;
-      showBoard();
+    const tables = [told.leaderboard, told.calls].filter(Boolean);
+    if (JSON.stringify(boards) !== JSON.stringify(tables)) {
+      boards = tables;
+      showBoards();
     }
     render();
     return { took: told.took };

@@ -1,0 +1,1 @@
+"""The interface for coding agents: `fedhpo mcp`."""

@@ -1,0 +1,1 @@
+"""The referee: whether a candidate is better than a base, from paired trainings."""

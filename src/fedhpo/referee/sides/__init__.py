@@ -1,0 +1,1 @@
+"""What can be compared: studies, runs, Flower apps, NVFlare jobs and functions, all behind one protocol."""
