@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.referee.sides.opened import APP, FUNCTION, RUN, STUDY, Options, kind_of, open_side
 from fedhpo.referee.sides.side import Side, Terms, Training
-from fedhpo.study import Study
 from fedhpo.study.recorded import recorded_study
 
 
@@ -97,7 +97,10 @@ def brings_code(source: str) -> bool:
     if kind in (APP, FUNCTION):
         return True
     if kind == STUDY:
-        return _names_code(Study.load(source, fixed=True).given)
+        try:  # not as a study yet, which may import what it names
+            return _names_code(tomllib.loads(Path(source).read_text(encoding="utf-8")))
+        except (ValueError, RecursionError):
+            return False  # what is wrong with it is said when it is read
     if kind == RUN:
         found = recorded_study(source)
         return found is not None and _names_code(found.asked)
