@@ -63,12 +63,12 @@ from fedhpo.study.parts import (
 )
 from fedhpo.study.plain import plain
 from fedhpo.study.problems import problems
+from fedhpo.study.proxied import Proxied, proxied_by
 from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.text import with_key
 from fedhpo.study.trainees import check_trainee, trainee_in
 from fedhpo.tuning.objectives import check_criteria, objectives_of
-from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
     from fedhpo.data import FederatedData
@@ -279,10 +279,14 @@ class Study:
     @cached_property
     def method(self) -> Method | Tuner:
         """The method; successive halving if the file names none, proxy search if it has proxy data."""
-        if self.proxy_study is not None and not self._is_fedtune:
-            return self._proxy(self.proxy_study, None, ())
-        found = method_in(self._with_files(self.file.method))
-        return found if self.proxy_study is None else self._on_proxy_data(found, self.proxy_study, None)
+        if self.proxy_study is None:
+            return method_in(self._with_files(self.file.method))
+        return self._proxied.method(self._with_files(self.file.method), self.proxy_study, None, ())
+
+    @cached_property
+    def _proxied(self) -> Proxied:
+        """What is done with proxy data: FedTune's table, or a search."""
+        return proxied_by(self.file.method)
 
     def _with_files(self, method: Mapping[str, Any]) -> Mapping[str, Any]:
         """The section with its files where they are: in the working directory, or beside the study."""
@@ -297,31 +301,14 @@ class Study:
                 found[key] = str(here) if here.is_file() else name
         return found
 
-    @property
-    def _is_fedtune(self) -> bool:
-        return self.file.method.get("name") == FedTune.name
-
-    def _on_proxy_data(self, method: Method | Tuner, study: Study, workers: int | None) -> Method:
-        """FedTune with the proxy set of the study, and simulated clients that train as the study says."""
-        assert isinstance(method, FedTune)
-        if method.table is not None:
-            raise InputError("method.table: leave it out where there is [proxy], or leave out [proxy]")
-        return replace(
-            method, proxy=study.load_data, simulate=lambda data: study.federation(workers, data=data)
-        )
-
     @cached_property
     def proxy_study(self) -> Study | None:
         """The search on proxy data as a study of its own: all its scores are free, so it takes them all."""
         proxy = self.file.proxy
         if proxy is None:
             return None
-        if self.file.method and not self._is_fedtune:
-            raise InputError("method: leave it out; what searches the proxy data stands in proxy.method")
         given = self.given["proxy"]
-        for key in ("method", "budget") if self._is_fedtune else ():
-            if key in given:
-                raise InputError(f"proxy.{key}: leave it out; how fedtune fills its table stands in [method]")
+        self._proxied.check(self.file.method, given)
         budget = {
             key: value for key, value in self.given["budget"].items() if key in ProxyBudget.model_fields
         }
@@ -334,25 +321,13 @@ class Study:
             "data": given["data"],
             "method": {"name": RandomSearch.name, **given.get("method", {})},
             "objective": self.given.get("objective", {}),
-            "budget": {**budget, **given.get("budget", {}), **({"cohort": 1} if self._is_fedtune else {})},
+            "budget": {**budget, **given.get("budget", {}), **self._proxied.budget},
         }
         try:
             return Study.from_dict(tables)
         except InputError as error:
             lines = (line.removeprefix("proxy.") for line in str(error).splitlines())
             raise InputError("\n".join(f"proxy.{line}" for line in lines)) from None
-
-    def _proxy(self, study: Study, workers: int | None, callbacks: Sequence[Any]) -> ProxySearch:
-        """The method that searches as this study says."""
-        budget = study.file.budget
-        return ProxySearch(
-            lambda: study.federation(workers),
-            study.method,
-            budget.rounds,
-            budget.total,
-            budget.cohort,
-            callbacks=callbacks,
-        )
 
     def fill_table(
         self,
@@ -362,10 +337,10 @@ class Study:
         after_step: Callable[[], Any] = lambda: None,
     ) -> ReferenceTable:
         """FedTune's reference table alone, without a training; what `directory` keeps is not done again."""
-        if not self._is_fedtune or self.proxy_study is None:
+        if self.proxy_study is None or not self._proxied.fills_table:
             need = InputError("a reference table needs method.name = 'fedtune' and [proxy.data]")
             raise self._error("", need)
-        method = self._on_proxy_data(method_in(self.file.method), self.proxy_study, workers)
+        method = self._proxied.method(self.file.method, self.proxy_study, workers, ())
         assert isinstance(method, FedTune)
         try:
             return method.fill(self.space, self.file.seed, directory, after_step)
@@ -686,9 +661,8 @@ class Study:
         """The method; what the server simulates has as many workers as the clients' training."""
         if self.proxy_study is None:
             return self.method
-        if self._is_fedtune:
-            return self._on_proxy_data(self.method, self.proxy_study, workers)
-        return self._proxy(self.proxy_study, workers, callbacks)
+        settings = self._with_files(self.file.method)
+        return self._proxied.method(settings, self.proxy_study, workers, callbacks)
 
     def _error(self, key: str, error: InputError) -> InputError:
         parts = [str(self.path) if self.path else "", key, str(error)]
