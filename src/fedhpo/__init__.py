@@ -28,6 +28,9 @@ _HOME = {
     "from_csv": "fedhpo.data",
     "from_frames": "fedhpo.data",
     "from_loader": "fedhpo.data",
+    "from_text": "fedhpo.data",
+    "Characters": "fedhpo.data",
+    "LoRA": "fedhpo.models.lora",
     "load": "fedhpo.data",
     "Work": "fedhpo.protocol.federation",
     "FineTune": "fedhpo.protocol.fine_tune",
@@ -98,7 +101,17 @@ if TYPE_CHECKING:
     from fedhpo import testing as testing
     from fedhpo import trackers as trackers
     from fedhpo.core.errors import FedhpoError, InputError
-    from fedhpo.data import FederatedData, from_arrays, from_clients, from_csv, from_frames, from_loader, load
+    from fedhpo.data import (
+        Characters,
+        FederatedData,
+        from_arrays,
+        from_clients,
+        from_csv,
+        from_frames,
+        from_loader,
+        from_text,
+        load,
+    )
     from fedhpo.engine.context import TrainContext
     from fedhpo.federations.fleet import Fleet
     from fedhpo.federations.simulate import simulate
@@ -123,6 +136,7 @@ if TYPE_CHECKING:
     )
     from fedhpo.methods.fedtune import ReferenceTable, fill_table
     from fedhpo.methods.preset import Preset
+    from fedhpo.models.lora import LoRA
     from fedhpo.parties.learners import LearnerFederation
     from fedhpo.privacy.budget import PrivacyLedger
     from fedhpo.privacy.local import LocalPrivacy
@@ -157,6 +171,7 @@ __all__ = [
     "TPE",
     "Asker",
     "Auto",
+    "Characters",
     "Choice",
     "Config",
     "Evaluator",
@@ -177,6 +192,7 @@ __all__ = [
     "InputError",
     "Int",
     "LearnerFederation",
+    "LoRA",
     "LocalPrivacy",
     "LocalSearch",
     "Method",
@@ -206,6 +222,7 @@ __all__ = [
     "from_csv",
     "from_frames",
     "from_loader",
+    "from_text",
     "load",
     "load_run",
     "load_table",

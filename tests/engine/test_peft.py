@@ -79,7 +79,7 @@ class Stop(BaseException):
 
 def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch):
     """The adapters come from checkpoints, the base from the builder."""
-    from test_frozen import Adapted
+    from .test_frozen import Adapted
 
     data = fh.load("digits", clients=6)
     space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)}, model={"rank": fh.Choice([1, 2, 4])})
@@ -108,3 +108,19 @@ def test_an_interrupted_run_goes_on_to_the_same_result(tmp_path, monkeypatch):
     kept = sorted((tmp_path / "broken" / "checkpoints").rglob("*.safetensors"))
     assert kept
     assert max(path.stat().st_size for path in kept) < 3000  # an adapter of rank 4 and the head: 1,960 bytes
+
+
+def test_texts_and_a_model_of_peft_are_tuned():
+    texts = {f"client {i}": "to be or not to be, that is the question. " * 8 for i in range(4)}
+    data = fh.from_text(texts, window=16)
+    space = fh.Space(
+        client={"lr": fh.Float(1e-4, 1e-1, log=True), "optimiser": "adamw", "max_steps": 3, "batch_size": 4},
+        model={"rank": fh.Choice([1, 2])},
+    )
+    with fh.simulate(llama, data, workers=0) as federation:
+        result = fh.tune(federation, space, "random", rounds=2, total=4, cohort=2, objective="loss")
+        size = {1: 256, 2: 512}
+        assert all(one["status"] == "finished" for one in result.trials)
+        rounds = [2 * 4 * size[one["model.rank"]] * one["rounds"] for one in result.trials]
+        assert result.cost.bytes_up >= sum(rounds)
+    assert result.model(torch.zeros(1, 4, dtype=torch.long)).logits.shape == (1, 4, 32)

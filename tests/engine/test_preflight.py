@@ -50,7 +50,7 @@ class GivesTuple(Frozen):
 
 class GivesDict(Frozen):
     def forward(self, x):
-        return {"logits": self.out(x)}
+        return {"scores": self.out(x)}
 
 
 class Detached(Frozen):
@@ -120,7 +120,7 @@ REFUSED = {
         r"ValueError: loss bug \(.*:\d+, in bad_loss\)",
     ),
     "tuple": (GivesTuple, Y, {}, r"a tuple of \(tensor \(32, 10\), NoneType\)(.|\n)*output\[0\]"),
-    "dict": (GivesDict, Y, {}, r"a dict with 'logits'(.|\n)*output\['logits'\]"),
+    "dict": (GivesDict, Y, {}, r"a dict with 'scores'(.|\n)*output\['scores'\]"),
     "detached": (Detached, Y, {}, r"no gradient(.|\n)*detach"),
     "forward": (
         Raises,

@@ -68,3 +68,32 @@ def test_mistakes_are_named(arguments, named, tmp_path, monkeypatch, capsys):
     assert main(["new", *arguments]) == 2
     assert named in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_the_app_that_fine_tunes_runs_and_sends_adapters(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "flower", "my-tuned-app", "--finetune"]) == 0
+    app = tmp_path / "my-tuned-app"
+    monkeypatch.syspath_prepend(str(app))
+    study = app / "my_tuned_app" / "study.toml"
+    text = study.read_text().replace("rounds = 10 ", "rounds = 2 ").replace("total = 20 ", "total = 4 ")
+    study.write_text(text.replace("max_steps = 10", "max_steps = 2").replace("clients = 10", "clients = 3"))
+    assert "fedhpo[flower,finetune]" in (app / "pyproject.toml").read_text()
+    try:
+        server = importlib.import_module("my_tuned_app.server_app")
+        client = importlib.import_module("my_tuned_app.client_app")
+        run_in_process(server.app, client.app, nodes=3, run_config={"run-dir": str(app / "runs" / "first")})
+    finally:
+        for name in [name for name in sys.modules if name.startswith("my_tuned_app")]:
+            del sys.modules[name]
+    assert "best config: client(" in capsys.readouterr().out
+    kept = [path.stat().st_size for path in (app / "runs" / "first" / "checkpoints").rglob("*.safetensors")]
+    # Rank 16 at q_proj and v_proj of two layers of width 64: 32,768 bytes.
+    assert kept
+    assert max(kept) < 36_000
+
+
+def test_there_is_no_such_template_for_nvflare(tmp_path, capsys):
+    assert main(["new", "nvflare", str(tmp_path / "job"), "--finetune"]) == 2
+    assert "--finetune: has no effect with 'nvflare'" in capsys.readouterr().err

@@ -151,6 +151,7 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part is the name")
     new.add_argument("files", metavar="FILE", nargs="*", help="of csv: the parties' CSV files, one each")
     new.add_argument("--label", metavar="COLUMN", help="of csv: what is predicted (default: guessed)")
+    new.add_argument("--finetune", action="store_true", help="of flower: an app that trains adapters")
 
     command("schema", "Print the JSON schema of study files.")
     for name, about in elsewhere(chosen).items():

@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
         )
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(f"DIRECTORY = {str(directory)!r}: must be new, or empty")
+    if options.finetune and options.kind != "flower":
+        raise InputError(f"--finetune: has no effect with {options.kind!r}; there is a template for 'flower'")
     files, begin, said = _files(options, name, directory)
     written = _write(directory, files)
     if options.json:
@@ -63,7 +65,11 @@ def _files(
     if options.kind == "flower":
         from fedhpo.flower.template import app_files
 
-        return app_files(name, directory), f"python -m {name.replace('-', '_')}    (or: flwr run .)", []
+        return (
+            app_files(name, directory, options.finetune),
+            f"python -m {name.replace('-', '_')}    (or: flwr run .)",
+            [],
+        )
     from fedhpo.nvflare.template import job_files
 
     return job_files(name), "python job.py", []

@@ -109,6 +109,33 @@ def why_not(
     return f"counts only where {needs}, and {found}: leave it out, or change that"
 
 
+def uncounted(kind: type[Any], values: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    """The settings of a dataclass that count beside none of the values that others can take, and why.
+
+    `values` are, by setting, all that it can be, as in a search space; those left out have their defaults.
+
+    >>> @dataclass(frozen=True)
+    ... class Local:
+    ...     optimiser: str = "sgd"
+    ...     momentum: float = setting(0.0, optimiser="sgd")
+    >>> list(uncounted(Local, {"optimiser": ["sgd", "adam"], "momentum": [0.0, 0.9]}))
+    []
+    >>> list(uncounted(Local, {"optimiser": ["adam"], "momentum": [0.9]}))
+    [('momentum', "counts only where optimiser = 'sgd', and optimiser is 'adam': leave it out, or change \
+that")]
+    """
+    default = {f.name: [f.default] for f in fields(kind)}
+    possible = default | {key: list(found) for key, found in values.items()}
+    for name, either in declared(kind).items():
+        if name not in values:
+            continue
+        if not any(
+            all(any(_holds(one, wanted) for one in possible[key]) for key, wanted in where.items())
+            for where in either
+        ):
+            yield name, why_not({key: found[0] for key, found in possible.items()}, either)
+
+
 def refuse_unhonoured(
     part: Any,
     where: str = "",

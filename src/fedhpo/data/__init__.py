@@ -12,12 +12,14 @@ from fedhpo.data.partition import IID, Dirichlet, Natural, Partitioner, Shards, 
 from fedhpo.data.profile import Profile, heterogeneity_index, label_entropy, profile, quantity
 from fedhpo.data.skew import GaussianSkew, HeterogeneityIndex, PoissonSkew
 from fedhpo.data.split import SPLIT_RULES, ClientPools, GivenParts, InsideClients, SplitRule, split_from_dict
+from fedhpo.data.texts import Characters, from_text
 
 __all__ = [
     "DATASETS",
     "IGNORE",
     "IID",
     "SPLIT_RULES",
+    "Characters",
     "ClientPools",
     "Dataset",
     "Dirichlet",
@@ -41,6 +43,7 @@ __all__ = [
     "from_csv",
     "from_frames",
     "from_loader",
+    "from_text",
     "heterogeneity_index",
     "label_entropy",
     "load",

@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import shown, whole_number
 from fedhpo.core.streams import stream
 from fedhpo.data.container import IGNORE, Array, FederatedData, Split
+from fedhpo.data.named import LABELS, Named, joined, named_columns, named_rows, pad
 from fedhpo.data.partition import Partitioner
 from fedhpo.data.samples import Samples, assemble
 from fedhpo.data.split import InsideClients, SplitRule
@@ -80,9 +81,11 @@ def from_clients(
     An entry is a pair `(x, y)` of arrays or tensors, or a data set with `len` and `[i]` that gives such
     pairs (`torch.utils.data.Dataset`), read once; its rows are split as `InsideClients(validation, test)`.
     Or it is a dict of such entries under "train", "validation" and "test", taken as they are; a client
-    without "train" then only serves to validate or test. Whole-number `y` means classification (language
-    if there is one label a position), other `y` regression, unless `task` says otherwise. Give features as
-    floats: whole numbers along one axis are taken for tokens.
+    without "train" then only serves to validate or test. Rows may also be dicts of arrays with "labels", as
+    data sets of transformers have them, or a pair of a dict of arrays and labels: they reach the model by
+    name, and those of different length are padded, with an `attention_mask`. Whole-number `y` means
+    classification (language if there is one label a position), other `y` regression, unless `task` says
+    otherwise. Give features as floats: whole numbers along one axis are taken for tokens.
 
     >>> two = {"a": (np.zeros((10, 3)), np.zeros(10, int)), "b": (np.ones((20, 3)), np.ones(20, int))}
     >>> from_clients(two)
@@ -111,11 +114,15 @@ classification, 2 classes>
         for label, entry in zip(labels, entries, strict=True)
         for piece in _pieces(label, entry, all(given))
     ]
-    _check_alike([piece for piece in parts if piece is not None])
     some = [piece for piece in parts if piece is not None]
-    samples = _typed(np.concatenate([p.x for p in some]), np.concatenate([p.y for p in some]), task, classes)
+    if any(isinstance(piece, _NamedPiece) for piece in some):
+        samples = _named_samples(some, task, classes)
+    else:
+        _check_alike([piece for piece in some if isinstance(piece, _Piece)])
+        xs, ys = (np.concatenate([getattr(piece, part) for piece in some]) for part in "xy")
+        samples = _typed(xs, ys, task, classes)
 
-    sizes = np.array([0 if piece is None else len(piece.x) for piece in parts], dtype=np.int64)
+    sizes = np.array([0 if piece is None else len(piece.y) for piece in parts], dtype=np.int64)
     if all(given):
         part = np.repeat(np.arange(len(parts)), sizes)
         train, held_out, tested = (
@@ -149,7 +156,62 @@ class _Piece:
     y: Array
 
 
-def _pieces(label: str, entry: Any, given: bool) -> list[_Piece | None]:
+@dataclass(frozen=True, eq=False)
+class _NamedPiece:
+    """The samples of one client whose rows are several named arrays, of whatever length."""
+
+    client: str
+    x: Named
+    y: list[Array]
+
+
+def _named_samples(pieces: Sequence[_Piece | _NamedPiece], task: str | None, classes: int | None) -> Samples:
+    named = [piece for piece in pieces if isinstance(piece, _NamedPiece)]
+    first = named[0]
+    for piece in pieces:
+        keys = sorted(piece.x) if isinstance(piece, _NamedPiece) else "one array"
+        if keys != sorted(first.x):
+            raise InputError(
+                f"samples of different fields: client {first.client} has {sorted(first.x)}, client "
+                f"{piece.client} {keys}"
+            )
+    x = joined([piece.x for piece in named])
+    return _typed(x, pad(LABELS, [one for piece in named for one in piece.y]), task, classes)
+
+
+def _named_piece(label: str, where: str, entry: Any) -> _NamedPiece | None:
+    """Rows that are dicts, or a pair of a dict of arrays and labels; None for any other entry."""
+    labels: list[Array] | None
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], Mapping):
+        x, y = named_columns(entry[0], where), _to_rows(entry[1], where)
+    else:
+        if isinstance(entry, tuple | str | bytes) or hasattr(entry, "shape") or not hasattr(entry, "__len__"):
+            return None
+        if not len(entry) or not hasattr(entry, "__getitem__") or hasattr(entry, "tensors"):
+            return None
+        try:
+            if not isinstance(entry[0], Mapping):
+                return None
+            rows = [entry[i] for i in range(len(entry))]
+        except Exception:  # what is wrong with it is said where rows are read
+            return None
+        x, labels = named_rows(rows, where)
+        if labels is None:
+            raise InputError(f"{where}: the rows have no 'labels'; their fields are {sorted(x)}")
+        y = labels
+    if len(y) != len(next(iter(x.values()))):
+        raise InputError(
+            f"{where}: {len(next(iter(x.values())))} rows, {len(y)} labels; allowed: the same number"
+        )
+    return _NamedPiece(label, x, y)
+
+
+def _to_rows(value: Any, where: str) -> list[Array]:
+    found = value if isinstance(value, list) else _labels(value, where)
+    return [_to_numpy(one, where) for one in found]
+
+
+def _pieces(label: str, entry: Any, given: bool) -> list[_Piece | _NamedPiece | None]:
     """One piece for a client, or three, None for those it does not have."""
     if not given:
         return [_piece(label, entry)]
@@ -159,8 +221,11 @@ def _pieces(label: str, entry: Any, given: bool) -> list[_Piece | None]:
     return [_piece(label, entry[part], part) if part in entry else None for part in PARTS]
 
 
-def _piece(label: str, entry: Any, part: str | None = None) -> _Piece:
+def _piece(label: str, entry: Any, part: str | None = None) -> _Piece | _NamedPiece:
     where = f"client {label}" if part is None else f"client {label}, {part}"
+    named = _named_piece(label, where, entry)
+    if named is not None:
+        return named
     x, y = _pair(where, entry)
     if len(x) != len(y):
         raise InputError(f"{where}: x has {len(x)} rows, y {len(y)}; allowed: the same number")

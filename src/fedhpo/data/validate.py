@@ -59,7 +59,7 @@ def _check_types(data: FederatedData) -> None:
 def _check_arrays(data: FederatedData) -> None:
     if len(data.x) == 0 or len(data.x) != len(data.y):
         raise InputError(f"x has {len(data.x)} rows, y {len(data.y)}; both need the same number, at least 1")
-    if data.x.dtype != np.float32 and data.x.dtype.kind not in "iu":
+    if data.x.dtype.names is None and data.x.dtype != np.float32 and data.x.dtype.kind not in "iu":
         raise InputError(f"x is {data.x.dtype}; allowed: float32 or integers")
     wanted = np.float32 if data.task == "regression" else np.int64
     if data.y.dtype != wanted:

@@ -13,6 +13,7 @@ from fedhpo.engine.device import generator_states
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.local import DropoutLayers, dropout_layers, set_dropout
 from fedhpo.engine.loss import LossFunction, sample_sums
+from fedhpo.engine.outputs import Answer, forward
 from fedhpo.engine.stacked_chain import StackedChain, stacked_chain
 from fedhpo.engine.tensors import alike
 
@@ -75,7 +76,7 @@ def to_channels_last(module: nn.Module, x: Tensor) -> bool:
 def _output_and_gradients(module: nn.Module, x: Tensor) -> list[Tensor]:
     with torch_generator():
         torch.manual_seed(0)
-        output = module(x)
+        output = forward(module, x)
     trainable = [p for p in module.parameters() if p.requires_grad]
     if not output.requires_grad:
         return [output]
@@ -89,8 +90,8 @@ def draws(module: nn.Module, x: Tensor) -> bool:
         set_dropout(module, 0.0)
         before = generator_states(str(x.device))
         try:
-            module.train()(x)
-            module.eval()(x)
+            forward(module.train(), x)
+            forward(module.eval(), x)
         except Exception:  # not known
             return True
         return not all(map(torch.equal, before, generator_states(str(x.device))))
@@ -104,7 +105,9 @@ def mixes(module: nn.Module, x: Tensor, y: Tensor, loss: LossFunction | None, tr
     module.train(training)
     with torch_generator(), torch.no_grad():
         try:
-            output, part = module(x), module(x[:half])
+            output, part = forward(module, x), forward(module, x[:half])
+            if isinstance(output, Answer):
+                return True  # its own loss is the mean over a batch
             losses, own = sample_sums(output, y, loss)[0], sample_sums(part, y[:half], loss)[0]
         except Exception:  # such as statistics of a single row; what fails always will be told in training
             return True

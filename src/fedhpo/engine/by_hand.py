@@ -334,7 +334,12 @@ def by_hand(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None) -
 
     Chains under our own losses can be; two steps on a few rows must give what autograd gives.
     """
-    if loss is not None or (y.ndim > 1 and not y.is_floating_point()) or not len(x):
+    if (
+        loss is not None
+        or not isinstance(x, Tensor)
+        or (y.ndim > 1 and not y.is_floating_point())
+        or not len(x)
+    ):
         return None
     layers = chain_of(model, x)
     if layers is None or not any(isinstance(layer, nn.Linear) for layer in layers):

@@ -55,7 +55,13 @@ def chain_of(model: FlatModel, x: Tensor) -> list[nn.Module] | None:
     True
     """
     module = model.module
-    if not x.is_floating_point() or len(x) < 2 or model.frozen or model.size != model.trainable_size:
+    if (
+        not isinstance(x, Tensor)
+        or not x.is_floating_point()
+        or len(x) < 2
+        or model.frozen
+        or model.size != model.trainable_size
+    ):
         return None
     if _altered(module) or not _simple(module):
         return None

@@ -33,6 +33,8 @@ from fedhpo.engine.frozen import Pool, Shapes, joint_digest, shape_hyperparamete
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import drops_out, train
 from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.lr_schedule import factor
+from fedhpo.engine.outputs import Collate, collated
 from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
@@ -54,6 +56,8 @@ class Setup:
     device: str = "cpu"
     #: What clients compute beside loss and accuracy when they evaluate.
     metrics: tuple[Metric, ...] = ()
+    #: Makes a batch of rows, in training and scoring.
+    collate: Collate | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,9 @@ class Executor:
             built = look_at(
                 self._fresh(shape), *self.sample(), self.setup.loss, own_training=self.setup.train is not None
             )
+            if self.setup.collate is not None:
+                # What it draws and how it pads follows the rows of a batch: clients are scored one by one.
+                built = built._replace(draws=True, mixes=True, by_hand=None, stacked=None)
             if built.model.frozen:
                 self.frozen.share(built.model, self._shapes.frozen(shape_hyperparameters(shape)))
             self._models[shape] = built
@@ -207,7 +214,7 @@ class Executor:
 
     def sample(self) -> tuple[Tensor, Tensor]:
         """A few rows to try a model on."""
-        return self.view.gather(self.setup.data.train.indices[:ROWS])
+        return collated(self.setup.collate, *self.view.gather(self.setup.data.train.indices[:ROWS]))
 
     def _fresh(self, shape: str) -> FlatModel:
         model = self._shapes.build(shape_hyperparameters(shape))
@@ -293,7 +300,15 @@ class Executor:
     def _base(self, built: Built, rows: list[NDArray[np.int64]], outputs: list[NDArray[Any]]) -> ClientScores:
         """Loss and accuracy; what the model says of the rows is added to `outputs`, if metrics need it."""
         kept = outputs if self.setup.metrics else None
-        return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last, kept)
+        return score(
+            built.model.module,
+            self.view,
+            rows,
+            self.setup.loss,
+            built.channels_last,
+            kept,
+            self.setup.collate,
+        )
 
     def _further(
         self, outputs: list[NDArray[Any]], rows: list[NDArray[np.int64]]
@@ -301,7 +316,14 @@ class Executor:
         return per_client_metrics(self.setup.metrics, outputs, self.view.data.y, rows)
 
     def _score_rows(self, built: Built, rows: list[NDArray[np.int64]]) -> ClientScores:
-        return score(built.model.module, self.view, rows, self.setup.loss, built.channels_last)
+        return score(
+            built.model.module,
+            self.view,
+            rows,
+            self.setup.loss,
+            built.channels_last,
+            collate=self.setup.collate,
+        )
 
     def _train_one(self, task: TrainTask, job: Job, start: Vector, change: Vector | None) -> JobResult:
         built = self.model(task.shape)
@@ -332,14 +354,14 @@ class Executor:
             if self.setup.train is None:
                 h = self._local(job)
                 # One epoch's rows are gathered in its order; for more they are gathered once.
-                once = h.epochs == 1
+                once = h.epochs == 1 and h.max_steps is None
                 x, y = self.view.gather(rows[rng.permutation(len(rows))] if once else rows)
                 order = None if once else rng
-                if built.by_hand is not None:
+                if built.by_hand is not None and h.plain:
                     built.by_hand.train(x, y, h, order)
                 else:
-                    train(model, x, y, h, order, self.setup.loss, built.channels_last)
-                samples, scale = h.epochs * len(rows), h.update_scale
+                    train(model, x, y, h, order, self.setup.loss, built.channels_last, self.setup.collate)
+                samples, scale = h.samples(len(rows)), h.update_scale
             else:
                 x, y = self.view.gather(rows)
                 model.module.train()
@@ -347,7 +369,7 @@ class Executor:
                 call_training(
                     self.setup.train,
                     model.module,
-                    ClientView(job.client, x, y),
+                    ClientView.of(job.client, x, y),
                     self._config(job),
                     job.context(torch_seed, self.setup.device),
                 )
@@ -419,7 +441,8 @@ class Executor:
 
     def _local(self, job: Job) -> Local:
         h = parse(Local, "client", self._config(job))
-        return h if h.lr_decay == 1 else replace(h, lr=h.lr * h.lr_decay**job.round)
+        rate = h.lr * h.lr_decay**job.round * factor(h, job.round, job.rounds)
+        return h if rate == h.lr else replace(h, lr=rate)
 
 
 def generators(job: Job) -> tuple[np.random.Generator, int]:

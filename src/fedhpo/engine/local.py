@@ -1,24 +1,23 @@
-"""Local training at one client: plain SGD in a lean loop.
+"""Local training at one client, in a lean loop.
 
 No optimiser objects, no `DataLoader`, no copy of the model: forward, backward, one fused step.
-The result equals `torch.optim.SGD` over a shuffled `DataLoader` (McMahan et al., 2017; with `prox`
-the proximal term of FedProx, Li et al., 2020).
+The result equals `torch.optim` over a shuffled `DataLoader` (McMahan et al., 2017).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import _engine_run_backward
 
-from fedhpo.core.errors import InputError
+from fedhpo.data.container import IGNORE
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.loss import LossFunction, mean_loss
-from fedhpo.engine.tensors import dense
+from fedhpo.engine.outputs import Collate, collated, forward
+from fedhpo.engine.steps import Steps
 
 
 def train(
@@ -29,20 +28,72 @@ def train(
     rng: np.random.Generator | None,
     loss: LossFunction | None = None,
     channels_last: bool = False,
+    collate: Collate | None = None,
 ) -> None:
     """Train the module in place; without a generator the rows are in random order already."""
     h = hyperparameters
     set_dropout(model.module, h.dropout)
     model.module.train()
-    step = _Step(model.trainable, h)
-    for _ in range(h.epochs):
-        # One gather per epoch; batches are then views of it.
-        xs, ys = shuffled(x, y, rng)
+    step = Steps(model.trainable, h)
+    for xs, ys in _epochs(x, y, h, rng):
         if channels_last:
             xs = xs.contiguous(memory_format=torch.channels_last)
+        if h.accumulate > 1:
+            _accumulated(model.module, xs, ys, h, step, loss, collate)
+            continue
         for batch, targets in zip(xs.split(h.batch_size), ys.split(h.batch_size), strict=True):
-            step.backward(mean_loss(model.module(batch), targets, loss))
+            if collate is not None:
+                batch, targets = collated(collate, batch, targets)
+            step.backward(mean_loss(forward(model.module, batch), targets, loss, h.label_smoothing))
             step.take()
+
+
+def _epochs(
+    x: Tensor, y: Tensor, h: Local, rng: np.random.Generator | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The rows of each epoch in their order, of the last one only as many as its steps take.
+
+    One gather per epoch; batches are then views of it.
+    """
+    if h.max_steps is None:
+        for _ in range(h.epochs):
+            yield shuffled(x, y, rng)
+        return
+    left = h.samples(len(x))
+    while left > 0:
+        xs, ys = shuffled(x, y, rng)
+        yield xs[:left], ys[:left]
+        left -= len(xs)
+
+
+def _accumulated(
+    module: nn.Module,
+    xs: Tensor,
+    ys: Tensor,
+    h: Local,
+    step: Steps,
+    loss: LossFunction | None,
+    collate: Collate | None,
+) -> None:
+    """Steps whose gradient is that of several batches as if they were one."""
+    size = h.batch_size * h.accumulate
+    for rows, targets in zip(xs.split(size), ys.split(size), strict=True):
+        batches = [
+            collated(collate, *one)
+            for one in zip(rows.split(h.batch_size), targets.split(h.batch_size), strict=True)
+        ]
+        counted = sum(_counted(own, loss) for _, own in batches)
+        for batch, own in batches:
+            share = _counted(own, loss) / counted if counted else 1.0
+            step.backward(mean_loss(forward(module, batch), own, loss, h.label_smoothing) * share)
+        step.take()
+
+
+def _counted(targets: Tensor, loss: LossFunction | None) -> int:
+    """Over how many losses the mean of a batch is taken."""
+    if loss is None and targets.ndim == 2 and not targets.is_floating_point():
+        return int((targets != IGNORE).sum())
+    return len(targets)
 
 
 def shuffled(x: Tensor, y: Tensor, rng: np.random.Generator | None) -> tuple[Tensor, Tensor]:
@@ -51,105 +102,6 @@ def shuffled(x: Tensor, y: Tensor, rng: np.random.Generator | None) -> tuple[Ten
         return x, y
     order = torch.from_numpy(rng.permutation(len(x))).to(x.device)
     return x.index_select(0, order), y.index_select(0, order)
-
-
-class _Step:
-    """One step of SGD after another, over all parameters."""
-
-    def __init__(self, named: Mapping[str, Tensor], h: Local) -> None:
-        self._names, self._parameters, self._h = list(named), list(named.values()), h
-        self._anchors = [p.detach().clone() for p in self._parameters] if h.prox else []
-        self._velocities = [torch.zeros_like(p.detach()) for p in self._parameters] if h.momentum else []
-        # The fused kernel on a CPU walks through memory and knows nothing of strides: parameter, gradient
-        # and velocity must lie there alike and without gaps. Gradients do so thanks to `backward`,
-        # velocities where the parameter has no gaps.
-        self._strides = [p.stride() for p in self._parameters] if all(map(dense, self._parameters)) else None
-        self._forget()
-
-    def _forget(self) -> None:
-        for p in self._parameters:
-            p.grad = None
-
-    def backward(self, loss: Tensor) -> None:
-        """What `loss.backward()` does, without most of its checks: a tenth of a small model's step.
-
-        Gradients go to `.grad`. Unlike `torch.autograd.grad` PyTorch then copies a gradient that has
-        other strides than its parameter, or that is also the gradient of another parameter.
-        """
-        if not loss.is_floating_point():
-            raise InputError(f"the loss must be a real number, not {loss.dtype}")
-        one = torch.ones((), dtype=loss.dtype, device=loss.device)
-        _engine_run_backward((loss,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
-
-    def take(self) -> None:
-        """One step; parameters that this batch's loss does not depend on stay, as in PyTorch's optimisers."""
-        parameters, anchors, velocities = self._parameters, self._anchors, self._velocities
-        gradients = [p.grad for p in parameters]
-        found = [g for g in gradients if g is not None]
-        if len(found) < len(gradients):
-            used = [i for i, g in enumerate(gradients) if g is not None]
-            parameters, anchors, velocities = (
-                [part[i] for i in used] if part else [] for part in (parameters, anchors, velocities)
-            )
-        if found:
-            try:
-                with torch.no_grad():
-                    self._move(parameters, found, anchors, velocities)
-            except NotImplementedError:  # the fused kernel has no sparse form
-                self._refuse_sparse()
-                raise
-        self._forget()
-
-    def _move(
-        self,
-        parameters: list[Tensor],
-        gradients: list[Tensor],
-        anchors: list[Tensor],
-        velocities: list[Tensor],
-    ) -> None:
-        h = self._h
-        if anchors:
-            self._refuse_sparse()
-            # Not in place: two gradients may be views of the same memory.
-            gradients = list(torch._foreach_add(gradients, parameters, alpha=h.prox))
-            torch._foreach_add_(gradients, anchors, alpha=-h.prox)
-        # The strides are looked at in every step: a model's own code may put another tensor in a
-        # parameter's place (`p.data = ...`).
-        if self._strides is None or [p.stride() for p in self._parameters] != self._strides:
-            self._refuse_sparse()
-            _plain_step(parameters, gradients, velocities, h)
-            return
-        torch._fused_sgd_(
-            parameters,
-            gradients,
-            velocities,
-            weight_decay=h.weight_decay,
-            momentum=h.momentum,
-            lr=h.lr,
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-            is_first_step=False,  # velocities begin at zero
-        )
-
-    def _refuse_sparse(self) -> None:
-        for name, p in zip(self._names, self._parameters, strict=True):
-            if p.grad is not None and p.grad.layout != torch.strided:
-                raise InputError(
-                    f"the gradient of the model's {name} is sparse; fedhpo trains with dense gradients: "
-                    "build the layer with sparse=False"
-                )
-
-
-def _plain_step(
-    parameters: list[Tensor], gradients: list[Tensor], velocities: list[Tensor], h: Local
-) -> None:
-    """The fused kernel's step, tensor by tensor, for any layout in memory."""
-    for i, (p, gradient) in enumerate(zip(parameters, gradients, strict=True)):
-        direction = gradient.add(p, alpha=h.weight_decay) if h.weight_decay else gradient
-        if velocities:
-            direction = velocities[i].mul_(h.momentum).add_(direction)
-        p.add_(direction, alpha=-h.lr)
 
 
 #: A layer that drops out, and the attribute that holds its rate.

@@ -210,7 +210,9 @@ class ProcessPool(Pool):
         self.workers = workers
         source = source_of(setup.data)
         bare = None if source is None else replace(source, sizes=source.sizes[:0])  # sizes are shared
-        own = pickled((bare, setup.factory, setup.loss, setup.train, setup.device, setup.metrics))
+        own = pickled(
+            (bare, setup.factory, setup.loss, setup.train, setup.device, setup.metrics, setup.collate)
+        )
         data, self._file = share_data(setup.data)
         self._regions = regions = _Regions()
         # The processes must not refer to this pool, so that they end when nobody refers to it any more.

@@ -32,6 +32,7 @@ from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.labels import check_labels
 from fedhpo.engine.loss import mean_loss, sample_sums
+from fedhpo.engine.outputs import Answer, Batch, collated, forward
 from fedhpo.engine.score import score
 from fedhpo.engine.task import PreflightError, check_task
 from fedhpo.engine.view import ClientView
@@ -123,6 +124,7 @@ class _Trial:
         self.executor = executor = Executor(replace(self.setup, data=_only(data, self.number, rows, held)))
         self.flat, self.channels_last = self._built(executor)
         x, y = executor.view.gather(rows)
+        x, y = collated(self.setup.collate, x, y)
         self.x = x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
         self.y = y
         output = self._forward()
@@ -156,22 +158,29 @@ class _Trial:
         module = self.flat.module
         module.train(self.setup.train is None)
         try:
-            return module(self.x)
+            return forward(module, self.x)
         except Exception as error:
             raise self._refused(error, self.x) from error
 
-    def _refused(self, error: Exception, x: Tensor) -> PreflightError:
+    def _refused(self, error: Exception, x: Any) -> PreflightError:
         """The forward pass raised."""
         data = self.setup.data
         few = not data.is_lazy and data.x.size <= _MOST
         tokens = (int(data.x.min()), int(data.x.max())) if data.is_tokens and few else None
-        instead = forward_advice(error, x, tokens)
+        instead = (
+            "a forward that takes these names" if isinstance(x, Batch) else forward_advice(error, x, tokens)
+        )
         what = "the model does not take a batch of the data" if instead else "the model's forward raises"
-        shape = f"x has shape {tuple(x.shape)}, {str(x.dtype)[6:]}"
+        shape = (
+            f"x is {x.shape}" if isinstance(x, Batch) else f"x has shape {tuple(x.shape)}, {str(x.dtype)[6:]}"
+        )
         return refused(f"{what}: {shape}", instead, error, self.flat.module)
 
     def _check_output(self, output: Any) -> None:
         """Is it one tensor, with a row for each row of the batch, as the task needs it?"""
+        if isinstance(output, Answer):
+            self._check_answer(output)
+            return
         by_loss_alone = self.setup.loss is not None and self.y.is_floating_point()
         if not isinstance(output, Tensor):
             if not by_loss_alone:  # a loss of the user's own may take anything
@@ -199,6 +208,24 @@ class _Trial:
                 f"{self.setup.data.classes})",
             )
 
+    def _check_answer(self, output: Answer) -> None:
+        """A model that gives its own loss: one number for the batch."""
+        if output.loss is not None and output.loss.numel() != 1:
+            raise refused(
+                f"the model's own loss has shape {tuple(output.loss.shape)}, not one number for the batch",
+                "the mean over the batch as .loss",
+            )
+        if self.metric in ("accuracy", "error") and (output.logits is None or self.y.ndim != 1):
+            raise refused(
+                f"{self.metric} cannot be computed: the model gives its own loss, and "
+                + (
+                    "no logits"
+                    if output.logits is None
+                    else "where its labels stand by token is its own affair"
+                ),
+                "objective='loss'",
+            )
+
     def _check_extremes(self) -> None:
         """The rows with the smallest and largest labels and tokens, whoever holds them."""
         rows = _extremes(self.setup.data)
@@ -206,7 +233,10 @@ class _Trial:
         module = self.flat.module.eval()
         try:
             with torch.no_grad():
-                output = module(x.contiguous(memory_format=torch.channels_last) if self.channels_last else x)
+                x, y = collated(self.setup.collate, x, y)
+                output = forward(
+                    module, x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
+                )
         except Exception as error:
             raise self._refused(error, x) from error
         if self.setup.train is None:
@@ -299,7 +329,7 @@ class _Trial:
             return []
         try:
             with torch.no_grad():
-                self.flat.module.train()(self.x[:1])
+                forward(self.flat.module.train(), self.x[:1])
         except Exception as error:
             text = (
                 f"with batch_size = {size} the last batch of {alone} of {len(sizes)} training clients has "
@@ -319,7 +349,7 @@ class _Trial:
             returned = call_training(
                 self.setup.train,
                 module,
-                ClientView(self.number, self.x.clone(), self.y.clone()),
+                ClientView.of(self.number, self.x.clone(), self.y.clone()),
                 self.client,
                 job.context(generators(job)[1], self.setup.device),
             )
@@ -349,10 +379,17 @@ class _Trial:
     def _check_score(self, held: NDArray[np.int64]) -> None:
         module = self.flat.module
         try:
-            values = score(module, self.executor.view, [held], self.setup.loss, self.channels_last)
+            values = score(
+                module,
+                self.executor.view,
+                [held],
+                self.setup.loss,
+                self.channels_last,
+                collate=self.setup.collate,
+            )
             with torch.inference_mode():
-                x, y = self.executor.view.gather(held[:2])
-                sample_sums(module(x), y, self.setup.loss)
+                x, y = collated(self.setup.collate, *self.executor.view.gather(held[:2]))
+                sample_sums(forward(module, x), y, self.setup.loss)
         except Exception as error:
             raise refused(
                 "the model trains on a batch, but scoring it fails (in eval mode, without gradients)",
@@ -368,7 +405,8 @@ class _Trial:
         vector = self.flat.vector()
         if not flat.finite(vector) or self.setup.train is not None:
             return
-        job = Job(self.number, 0, {**self.client, "epochs": 1}, (0, 0), 0)
+        short = {name: 1 for name in ("epochs", "max_steps") if name in self.client}
+        job = Job(self.number, 0, {**self.client, **short}, (0, 0), 0, rounds=1)
         task = TrainTask(flat.shape_key(self.model), (job,), ("before", "after"))
         [result] = self.executor.run(task, [vector], None)
         if result.failure:

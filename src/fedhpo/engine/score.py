@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedhpo.core.errors import InputError
 from fedhpo.engine.loss import LossFunction, sample_sums
+from fedhpo.engine.outputs import Answer, Batch, Collate, collated, forward, trimmed
 from fedhpo.engine.view import DataView
 from fedhpo.protocol.metrics import Metric, at_clients
 
@@ -32,6 +33,7 @@ def score(
     loss: LossFunction | None = None,
     channels_last: bool = False,
     outputs: list[NDArray[Any]] | None = None,
+    collate: Collate | None = None,
 ) -> ClientScores:
     """Score the module on each client's rows (one array of rows per client).
 
@@ -47,12 +49,24 @@ def score(
             x, y = view.gather(everything[begin : begin + BATCH])
             if channels_last:
                 x = x.contiguous(memory_format=torch.channels_last)
-            told = module(x)
+            if collate is not None:
+                x, y = collated(collate, x, y)
+            elif isinstance(x, Batch):
+                x = trimmed(x)
+            told = forward(module, x)
             if outputs is not None:
-                outputs.append(_told(told, y).cpu().numpy())
+                outputs.append(_told(_scores(told), y).cpu().numpy())
             for i, values in enumerate(sample_sums(told, y, loss)):
                 sums[i, begin : begin + BATCH] = values.cpu().numpy()
     return per_client(sums, np.array([len(r) for r in rows], np.int64))
+
+
+def _scores(told: Any) -> Tensor:
+    if isinstance(told, Answer):
+        told = told.logits
+    if not isinstance(told, Tensor):
+        raise InputError("metrics need the model's logits, and it gives none")
+    return told
 
 
 def _told(outputs: Tensor, targets: Tensor) -> Tensor:

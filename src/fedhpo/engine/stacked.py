@@ -25,6 +25,7 @@ from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import dropout_layers, drops_out, train
 from fedhpo.engine.loss import LossFunction, sample_losses, sample_sums
+from fedhpo.engine.outputs import forward
 from fedhpo.engine.score import ClientScores, per_client
 from fedhpo.engine.stacked_chain import StackedChain, stacked_chain
 from fedhpo.engine.tensors import hooked
@@ -57,6 +58,7 @@ def can_stack(
     if (
         not model.parameters
         or model.frozen
+        or not isinstance(x, Tensor)
         or model.size != model.trainable_size
         or not (any_size or model.size <= MOST_PARAMETERS)
         or drops_out(dropout_layers(model.module), None)
@@ -89,7 +91,7 @@ def _equals_lean(model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | No
     for row, part in enumerate(parts):
         model.load(start.numpy())
         with torch.no_grad():
-            sums = torch.stack(sample_sums(model.module.eval()(part[0]), part[1], loss)).double()
+            sums = torch.stack(sample_sums(forward(model.module.eval(), part[0]), part[1], loss)).double()
         own = float(sums[0].sum() / sums[2].sum())
         if not abs(scores.loss[row] - own) <= 1e-3 * abs(own) + 1e-5:
             return False

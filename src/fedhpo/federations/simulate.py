@@ -20,6 +20,7 @@ from fedhpo.engine.executor import Setup
 from fedhpo.engine.factory import model_factory
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.loss import LossFunction
+from fedhpo.engine.outputs import Collate
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.simulated import SimulatedFederation
 
@@ -58,6 +59,7 @@ def simulate(
     weight_cap: float | None = None,
     loss: LossFunction | None = None,
     train: TrainFunction | None = None,
+    collate: Collate | None = None,
     workers: int | None = None,
     device: str = "cpu",
     stacking: bool = True,
@@ -92,6 +94,9 @@ def simulate(
         `train(model, data, hyperparameters, context)` trains the module in place, instead of SGD; `data.x`
         and `data.y` are the client's training tensors, and the context is a `fedhpo.TrainContext`. A last
         parameter of another name is given a `torch.Generator`.
+    collate
+        `collate(rows)` makes a batch, in training and scoring: of dicts, such as the data collators of
+        transformers take, a dict of tensors with "labels"; of pairs `(x, y)` a pair of tensors.
     workers
         Worker processes; None for one per core, 0 to train in this process.
     device
@@ -121,6 +126,10 @@ def simulate(
         data = from_clients(data)
     data = without_missing(data)
     _check(loss, train, device, stacking)
+    if collate is not None and not callable(collate):
+        raise InputError(f"collate must be a function, not {shown(collate)}")
+    if collate is not None and train is not None:
+        raise InputError("collate: has no effect beside train, which makes its own batches: leave it out")
     if fleet is not None and not isinstance(fleet, Fleet):
         raise InputError(f"fleet must be a fedhpo.Fleet, not {shown(fleet)}")
     rule, own = rule_of(aggregation, Aggregation.RULES)
@@ -128,7 +137,7 @@ def simulate(
     refuse_beside(strategy, server, how, usual=Aggregation())
     if fleet is not None:
         refuse_unhonoured(fleet, "fleet")
-    setup = Setup(model_factory(model, data), data, loss, train, chosen(str(device)))
+    setup = Setup(model_factory(model, data), data, loss, train, chosen(str(device)), collate=collate)
     settings: dict[str, Any] = {
         "server": server,
         "strategy": strategy,

@@ -200,6 +200,7 @@ class SimulatedFederation(HoldsTrials):
         if fleet is not None:
             self._timing = Timing(fleet, data.train.sizes, data.validation.sizes, data.client_names)
         self.timed = fleet is not None
+        self.client_settings = Local if setup.train is None else None
         self.client_names, self.task = data.client_names, data.task
         self.train_clients = data.train_clients
         self.validation_clients = data.validation_clients
@@ -306,7 +307,7 @@ class SimulatedFederation(HoldsTrials):
         for client in work.cohort:
             if not 0 <= client < len(self._train_sizes) or not self._train_sizes[client]:
                 raise InputError(f"client {client} cannot train: it is not there, or has no training data")
-        epochs = epochs_of(work, own_training=self._setup.train is not None)
+        epochs = epochs_of(work, self._train_sizes, own_training=self._setup.train is not None)
         missing = np.zeros(len(cohort), np.bool_)
         if self._missing:
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
@@ -344,7 +345,8 @@ class SimulatedFederation(HoldsTrials):
         if self._timing is None:
             return super().starts(cohort, time, beside)
         own_training = self._setup.train is not None
-        planned = [self._timed(work, epochs_of(work, own_training=own_training)) for work in beside]
+        sizes = self._train_sizes
+        planned = [self._timed(work, epochs_of(work, sizes, own_training=own_training)) for work in beside]
         others = [*(one.timed for one in self._trials.rounds.values()), *planned]
         return self._timing.starts(cohort, time, [timed for timed in others if timed is not None])
 
@@ -370,7 +372,7 @@ class SimulatedFederation(HoldsTrials):
             config = one.work.config_of(member)
             if shape.stacked_batch:
                 h, rows = parse(Local, "client", config), int(self._train_sizes[client])
-                if not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
+                if h.plain and not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
                     stack = (h.batch_size, h.steps(rows))
         job = Job(
             client,
@@ -676,6 +678,7 @@ class SimulatedFederation(HoldsTrials):
             "model": model_of(setup.factory, model),
             "loss": None if setup.loss is None else code_of(setup.loss),
             "train": None if setup.train is None else code_of(setup.train),
+            **({} if setup.collate is None else {"collate": code_of(setup.collate)}),
             "settings": {
                 "server": self._server,
                 **aggregation,

@@ -44,13 +44,15 @@ class Timed:
         return float(self.ends.max())
 
 
-def epochs_of(work: Work, *, own_training: bool) -> Floats:
-    """The epochs of each member; 1 where the server does not know them."""
+def epochs_of(work: Work, rows: Ints, *, own_training: bool) -> Floats:
+    """The epochs of each member, given the training rows of all clients; 1 where the server does not know."""
     epochs = np.ones(len(work.cohort))
     if not own_training and not work.by_rule:
         alike = isinstance(work.client, Mapping)
         own = [work.config_of(i) for i in range(1 if alike else len(work.cohort))]
-        epochs[:] = [parse(Local, "client", config).epochs for config in own]
+        parsed = [parse(Local, "client", config) for config in own]
+        for i, client in enumerate(work.cohort):
+            epochs[i] = parsed[0 if alike else i].passes(int(rows[client]))
     return epochs
 
 

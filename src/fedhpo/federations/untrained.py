@@ -109,7 +109,7 @@ class UntrainedFederation(Federation):
 
     def _timed(self, work: Work) -> Timed:
         trial = self._trials[work.trial]
-        epochs = epochs_of(work, own_training=self._own_training)
+        epochs = epochs_of(work, self._sizes["train"], own_training=self._own_training)
         return self._timing.round(work, epochs, trial.size, trial.clock)
 
     def submit(self, work: Work) -> None:
@@ -141,8 +141,10 @@ class UntrainedFederation(Federation):
         self._trials[work.trial] = after
         drawn = stream(self._seed, "losses", trial.seed, float(timed.last).hex()).random((2, members))
         drawn[:, status != Status.OK] = np.nan
-        rows = self._sizes["train"][cohort]
-        samples = epochs_of(work, own_training=self._own_training) * rows * (status == Status.OK)
+        sizes = self._sizes["train"]
+        rows = sizes[cohort]
+        epochs = epochs_of(work, sizes, own_training=self._own_training)
+        samples = epochs * rows * (status == Status.OK)
         return RoundReport(
             work.trial,
             after.round,

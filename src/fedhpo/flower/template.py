@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from string import Template
 
+from fedhpo.flower.finetune_template import finetune_files
 from fedhpo.parties.first_study import first_study
 
 _PYPROJECT = Template("""\
@@ -110,12 +111,15 @@ __pycache__/
 """
 
 
-def app_files(name: str, directory: Path) -> dict[str, str]:
-    """The files of an app by their places in its directory."""
+def app_files(name: str, directory: Path, finetune: bool = False) -> dict[str, str]:
+    """The files of an app by their places in its directory; `finetune` is one that trains adapters."""
     package = name.replace("-", "_")
     words = {"name": name, "package": package, "run": (directory / "runs" / "first").absolute().as_posix()}
+    project = _PYPROJECT.substitute(words)
+    if finetune:
+        project = project.replace("fedhpo[flower]", "fedhpo[flower,finetune]")
     return {
-        "pyproject.toml": _PYPROJECT.substitute(words),
+        "pyproject.toml": project,
         "README.md": _README.substitute(words),
         ".gitignore": _IGNORED,
         f"{package}/__init__.py": f'"""{name}: tuned with fedhpo over Flower."""\n',
@@ -123,4 +127,5 @@ def app_files(name: str, directory: Path) -> dict[str, str]:
         f"{package}/server_app.py": _SERVER,
         f"{package}/client_app.py": _CLIENT,
         f"{package}/study.toml": first_study("flower", clients=10, wanted=2),
+        **(finetune_files(package) if finetune else {}),
     }

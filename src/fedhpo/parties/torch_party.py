@@ -15,6 +15,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import torch_generator
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, TrainTask
 from fedhpo.engine.factory import model_factory
+from fedhpo.engine.lr_schedule import SCHEDULES
 from fedhpo.federations.remote.clients import OWN, SGD, Hello
 from fedhpo.federations.remote.messages import NamedArrays, Scored, Task, Trained
 from fedhpo.federations.remote.models import layout_of
@@ -24,6 +25,7 @@ from fedhpo.parties.queries import local_search_of, searched
 from fedhpo.parties.rows import NodeRows
 from fedhpo.parties.rules import rule_of
 from fedhpo.protocol.metrics import distinct
+from fedhpo.space import ends
 
 if TYPE_CHECKING:
     from fedhpo.study import Study
@@ -116,6 +118,7 @@ class TorchParty:
         model = executor.model(shape).model
         layout = layout_of(model)
         config: Any = task.config if task.rule is None else rule_of(task.rule)
+        self._check_schedule(task.config)
         job = Job(place, 0, config, task.seed, task.round, task.trial, task.rounds)
         with _alone():
             train = TrainTask(shape, (job,), task.scores, split=task.split)
@@ -123,6 +126,14 @@ class TorchParty:
             if result.failure:
                 raise TaskFailed(result.failure)
             return result, layout.split(model.vector())
+
+    def _check_schedule(self, config: Mapping[str, Any]) -> None:
+        """Refuse a schedule's function that this node's own study does not name: it would be imported."""
+        name = config.get("lr_schedule")
+        if self._study.own_training is None and name is not None and name not in SCHEDULES:
+            allowed = ends(self._study.space.scope("client").get("lr_schedule"))
+            if name not in allowed:
+                raise InputError(f"client.lr_schedule = {name!r} does not stand in this client's study")
 
     def _executor(self, context: Context, client: int) -> Executor:
         """The engine on this node's rows; in one process, nodes that deal the same data share it."""

@@ -364,6 +364,8 @@ class Federation(ABC):
     usual_space: Space | None = None
     #: The rounds of one full training, as `expect` told; 0 where nobody said.
     training_rounds: int = 0
+    #: The dataclass of client hyperparameters, where fedhpo's own local training reads them.
+    client_settings: type[Any] | None = None
 
     @property
     def about(self) -> About:

@@ -62,6 +62,7 @@ class Through(Federation):
     local_scorings: Sequence[str] | None = _handed_on("local_scorings")
     usual_space: Space | None = _handed_on("usual_space")
     training_rounds: int = _handed_on("training_rounds")
+    client_settings: type[Any] | None = _handed_on("client_settings")
 
     @property
     def trials(self) -> Sequence[int]:

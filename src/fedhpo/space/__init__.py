@@ -15,8 +15,9 @@ True
 
 from fedhpo.space._continuous import Float
 from fedhpo.space._discrete import Choice, Int, Ordinal
+from fedhpo.space._ends import ends
 from fedhpo.space._form import dotted
 from fedhpo.space._hyperparameter import Hyperparameter
 from fedhpo.space._space import Space
 
-__all__ = ["Choice", "Float", "Hyperparameter", "Int", "Ordinal", "Space", "dotted"]
+__all__ = ["Choice", "Float", "Hyperparameter", "Int", "Ordinal", "Space", "dotted", "ends"]

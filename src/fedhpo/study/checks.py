@@ -16,7 +16,7 @@ from fedhpo.data import DATASETS, FederatedData, datasets, partition_from_dict, 
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.models import MODELS, hyperparameter_defaults, models
-from fedhpo.space import Choice, Float, Int, Ordinal, Space
+from fedhpo.space import Space, ends
 from fedhpo.study.learners import NAMES
 from fedhpo.study.sections import Client, Data, Model, Server, StudyFile
 
@@ -117,7 +117,7 @@ def check_space(space: Space, server: Server, client: Client, *, fixed: bool = F
         raise InputError(
             "server.optimiser is fixed here and also in space.server.optimiser: keep one of them"
         )
-    names = _ends(named) if named is not None else [server.optimiser]
+    names = ends(named) if named is not None else [server.optimiser]
     for name in names:
         optimiser_class(name, "space.server.optimiser")
     for key, value in servers.items():
@@ -149,22 +149,11 @@ def _check_values(scope: str, key: str, value: Any, kind: type[Any], of: str = "
     path = f"space.{scope}.{key}"
     if key not in known:
         raise InputError(f"{path}: {unknown_name(f'{scope} hyperparameter{of}', key, known)}")
-    for end in _ends(value):
+    for end in ends(value):
         try:
             kind(**{key: end})
         except InputError as error:
             raise InputError(f"{path} can be {shown(end)}: {error}") from None
-
-
-def _ends(value: Any) -> list[Any]:
-    """The least and the greatest value of a hyperparameter, or all of them; a fixed value itself."""
-    if isinstance(value, Float | Int):
-        return [value.low, value.high]
-    if isinstance(value, Ordinal):
-        return list(value.values)
-    if isinstance(value, Choice):
-        return list(value.options)
-    return [value]
 
 
 def check_clients(data: FederatedData, cohort: int | None, evaluated: int | float | None) -> None:

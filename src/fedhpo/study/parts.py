@@ -6,11 +6,13 @@ another place are set aside, and the run says so: one study serves a simulation 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from fedhpo.core.claims import Part, refuse, refuse_unclaimed
 from fedhpo.core.phrasing import shown
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.learners import TRAINING
 from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
@@ -32,10 +34,14 @@ _TRAINING = ("data", "model", "client", "server", "device")
 
 _RULE = ("server.weighting", "server.aggregation", "server.trim", "server.clip_norm", "server.weight_cap")
 _OWN_TRAINING = ("client.train", "client.hyperparameters")
+_LOCAL = tuple(f"client.{f.name}" for f in fields(Local))
 
-TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING))
-TORCH_ASKED = Part("torch models over Flower or NVFlare", ("server", "client", "flower", "nvflare"))
-TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *_OWN_TRAINING))
+TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING, *_LOCAL))
+TORCH_ASKED = Part(
+    "torch models over Flower or NVFlare",
+    ("server", "flower", "nvflare", "client.open", *_OWN_TRAINING, *_LOCAL),
+)
+TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *_OWN_TRAINING, *_LOCAL))
 TRAINEE = Part("trainees of your own", ("server",))
 OWN_PLACE = Part("parties at a [place]", ("place",))
 POOLED = Part("learners whose rows are in one place", ())
@@ -67,10 +73,9 @@ def trainee_of(file: StudyFile, place: str) -> Part:
         if place == SIMULATION and file.place is not None:
             return TORCH_AT_PLACE
         if place != SIMULATION:
-            return TORCH_ASKED
-        if file.client.train is not None:
-            return TORCH
-        return Part(TORCH.who, [key for key in TORCH.claims if key not in _OWN_TRAINING])
+            own = file.client.train is not None or file.client.open or file.client.hyperparameters is not None
+            return _without(TORCH_ASKED, _LOCAL if own else ())
+        return _without(TORCH, _LOCAL if file.client.train is not None else _OWN_TRAINING)
     training = training_of(file, place)
     if file.model.name in BOOSTED and training in JOINED:
         return BAGGED if training == BAGGING else CYCLIC
@@ -88,6 +93,10 @@ def training_of(file: StudyFile, place: str) -> str | None:
     if file.model.name in BOOSTED:
         return BAGGING
     return AVERAGING if can_average(learner_in(file.model)) else None
+
+
+def _without(part: Part, keys: Collection[str]) -> Part:
+    return Part(part.who, [key for key in part.claims if key not in keys])
 
 
 def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:

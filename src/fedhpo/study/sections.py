@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fedhpo.core.claims import Where, counts_where, refuse, why_not
 from fedhpo.core.phrasing import shown
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.fleet import Fleet
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
@@ -114,10 +116,11 @@ class App(Section):
     )
 
 
-class Client(Section):
-    """How clients train, where it is not by fedhpo's own SGD.
+class OwnTraining(Section):
+    """How clients train: fixed hyperparameters of fedhpo's local training, or a training of their own.
 
-    Then the names in `[space.client]` are the training's own, of any scalar type.
+    The names in `[space.client]` are those of fedhpo's training, and what stands here is not tuned. With a
+    training of their own the names in `[space.client]` are that training's, of any scalar type.
     """
 
     counts = {"open": counts_where(hyperparameters=None)}
@@ -133,6 +136,26 @@ class Client(Section):
     open: bool = Field(
         False,
         description="clients train in their own way (over Flower, say): any name in `[space.client]` goes",
+    )
+
+
+if TYPE_CHECKING:
+
+    class Client(OwnTraining):
+        """Made below."""
+
+else:
+    Client = create_model(
+        "Client",
+        __base__=OwnTraining,
+        __doc__=OwnTraining.__doc__,
+        **{
+            f.name: (
+                get_type_hints(Local)[f.name],
+                Field(f.default, description="of fedhpo's training; fixed"),
+            )
+            for f in fields(Local)
+        },
     )
 
 

@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ from fedhpo.aggregation.presets import PRESETS, SAFE
 from fedhpo.core.claims import refuse, refuse_unhonoured, warning_only
 from fedhpo.core.errors import Concerns, InputError
 from fedhpo.core.objects import import_object
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.block import write_block
 from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_app_defaults
@@ -271,10 +272,24 @@ class Study:
             tables = with_app_defaults(dotted_tables(tables, app), app)
         elif is_learner(self.file.model):
             tables = learner_tables(self.file.model, tables)
-        elif self.file.model.others and self.trainee is None:
-            fixed = {key: {"value": value} for key, value in self.file.model.others.items()}
-            tables["model"] = {**fixed, **tables.get("model", {})}
+        elif self.trainee is None:
+            for scope, given in (("model", self.file.model.others), ("client", self._local)):
+                if given:
+                    fixed = {key: {"value": value} for key, value in given.items()}
+                    tables[scope] = {**fixed, **tables.get(scope, {})}
         return Space.from_dict(tables)
+
+    @property
+    def _local(self) -> dict[str, Any]:
+        """The hyperparameters of local training that stand in [client]."""
+        known = {f.name for f in fields(Local)}
+        found = {key: value for key, value in self.given.get("client", {}).items() if key in known}
+        for key in found:
+            if key in self.given["space"].get("client", {}):
+                raise InputError(
+                    f"client.{key} is fixed here and also in space.client.{key}: keep one of them"
+                )
+        return found
 
     @cached_property
     def method(self) -> Method | Tuner:

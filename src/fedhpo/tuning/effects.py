@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 
-from fedhpo.core.claims import refuse, refuse_unhonoured
+from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
 from fedhpo.core.errors import InputError
 from fedhpo.methods import Auto, Tuner
 from fedhpo.methods.preset import Preset
@@ -12,7 +12,7 @@ from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
 from fedhpo.search.evaluator import Evaluator
-from fedhpo.space import Space
+from fedhpo.space import Space, ends
 
 
 def refuse_without_effect(
@@ -47,6 +47,9 @@ def refuse_without_effect(
             "'fedpop' have such knobs: leave it out"
             for name in knobs
         )
+    if federation.client_settings is not None:
+        possible = {name: ends(value) for name, value in space.scope("client").items()}
+        refuse(f"space.client.{name}: {why}" for name, why in uncounted(federation.client_settings, possible))
     private = evaluator.privacy
     if private is not None and private.report_test and not len(federation.test_clients):
         refuse(["evaluation.privacy.report_test: has no effect, no client holds test rows: leave it out"])

@@ -109,7 +109,7 @@ class SharedArray:
     file: SharedFile | str
     offset: int
     shape: tuple[int, ...]
-    dtype: str
+    dtype: Any
 
     def open(self) -> NDArray[Any]:
         """Map the array, read-only."""
@@ -122,6 +122,11 @@ class SharedArray:
             return np.asarray(np.memmap(file, self.dtype, "r", self.offset, self.shape))
 
 
+def _kind(dtype: np.dtype[Any]) -> Any:
+    """A type that can be pickled: its name, or the fields of rows that have several."""
+    return dtype.str if dtype.names is None else dtype
+
+
 def share(arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, SharedArray], SharedFile]:
     """Lay arrays down in one nameless file on disk; arrays mapped from a file already stay there."""
     file = SharedFile.on_disk()
@@ -131,12 +136,12 @@ def share(arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, SharedArray], Shar
         # The base of a whole mapped array is the map itself; that of a part of it is another array.
         base: object = array.base
         if isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.filename is not None:
-            shared[name] = SharedArray(str(array.filename), array.offset, array.shape, array.dtype.str)
+            shared[name] = SharedArray(str(array.filename), array.offset, array.shape, _kind(array.dtype))
             continue
         array = np.ascontiguousarray(array)
         end = -(-end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         _write(file.descriptor, array, end)
-        shared[name] = SharedArray(file, end, array.shape, array.dtype.str)
+        shared[name] = SharedArray(file, end, array.shape, _kind(array.dtype))
         end += array.nbytes
     return shared, file
 

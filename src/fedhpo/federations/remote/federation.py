@@ -87,6 +87,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             able.add(protocol.SCORES_IN_ROUND)
         self.capabilities |= able
         self.local_scorings = LOCAL_SCORINGS if self.all_train_by_sgd else None
+        self.client_settings = Local if self.all_train_by_sgd else None
 
     def _server_model(self, model: Any) -> TorchModel | Arrays:
         if isinstance(model, Arrays):
@@ -137,7 +138,10 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         epochs = np.ones(len(work.cohort))
         if not work.by_rule:
             own = [work.config_of(i) for i in range(1 if isinstance(work.client, Mapping) else len(sizes))]
-            epochs[:] = [self._epochs(config) for config in own]
+            parsed = [self._checked(config) for config in own]
+            for i, rows in enumerate(sizes):
+                h = parsed[0 if isinstance(work.client, Mapping) else i]
+                epochs[i] = 1 if h is None else h.passes(int(rows))
         # As in the simulated federation, whose sums are taken in this order.
         sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
         optimiser, aggregate = self._trials.server_side(work)
@@ -163,19 +167,19 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             return False
         return folds(cohort, 0) or folds(cohort, self._model.first(model, 0)[0].size)
 
-    def _epochs(self, config: Mapping[str, Any]) -> int:
-        """Checks client hyperparameters, where the clients' training is ours, and counts epochs."""
+    def _checked(self, config: Mapping[str, Any]) -> Local | None:
+        """Client hyperparameters; None where the clients' training is their own."""
         hellos = self._clients.hellos.values()
         if self.all_train_by_sgd:
-            return parse(Local, "client", config).epochs
+            return parse(Local, "client", config)
         for declared in {hello.hyperparameters for hello in hellos if hello.hyperparameters is not None}:
             for name in config:
                 if name not in declared:
                     raise unknown_name("hyperparameter of the clients' own training", name, declared)
-        return 1
+        return None
 
     def preflight(self, config: Config, metric: str) -> None:
-        self._epochs(config.client)
+        self._checked(config.client)
 
     def _training(self, one: Round, member: int, parcel: ArraysParcel) -> Item:
         work, trial, client = one.work, one.trial, int(one.work.cohort[member])
@@ -241,7 +245,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         return parcel, task, (one.seed, one.calls)
 
     def _check_fine_tune(self, task: FineTune) -> None:
-        self._epochs(task.client)
+        self._checked(task.client)
 
     # The federation itself
 
