@@ -470,3 +470,66 @@ def test_a_model_that_diverges_is_no_winner(tmp_path):
     result = Study.from_dict(tables(app, space=space)).tune()
     assert result.best_config.client["learning-rate"] == 0.01
     assert math.isfinite(result.best_score)
+
+
+def test_numbers_without_a_shape_keep_it(tmp_path):
+    """BatchNorm counts its batches in an array of no dimensions."""
+    client = """
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+
+@app.train()
+def train(msg, context):
+    count = msg.content["arrays"]["count"].numpy()
+    assert count.shape == ()
+    arrays = ArrayRecord({"count": Array(np.asarray(count + 1))})
+    return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=msg)
+"""
+    server = """
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    FedAvg().start(grid, ArrayRecord({"count": Array(np.zeros((), np.int64))}), num_rounds=1)
+"""
+    app = write_app(tmp_path, client=client, server=server)
+    found = trained(app, {}, rounds=2, learning_curve=False)
+    assert found.shape == ()
+    assert found == 2
+
+
+def test_a_main_that_writes_a_module_name_from_itself_runs_more_than_once(tmp_path):
+    """As two of Flower's baselines do with the name of their results."""
+    main = """global RESULTS
+    RESULTS = "results/" + RESULTS
+    assert RESULTS == "results/file.json", RESULTS"""
+    app = write_app(tmp_path, top='RESULTS = "file.json"', main=main)
+    result = Study.from_dict(tables(app)).tune()
+    assert result.status == "finished"
+    assert len(module_of(app, "server_app").CALLS) > 1
+
+
+def test_a_run_config_must_be_a_plain_dict_for_some_apps(tmp_path):
+    """As for OmegaConf: a dict that is watched is none to it."""
+    app = write_app(
+        tmp_path, main="assert type(config) is dict", before="assert type(context.run_config) is dict"
+    )
+    assert trained(app, {"learning-rate": 1.0}, cohort=[0]).tolist() == [1.0, 1.0]
+
+
+def test_clients_of_the_older_api_may_keep_a_part_of_the_model(tmp_path):
+    """FedRep: the server begins with body and head, clients send the body."""
+    strategy = OLDER_STRATEGY.replace("[np.zeros(2)]", "[np.zeros(2), np.zeros(3)]")
+    app = older(tmp_path, strategy=strategy)
+    found = trained(app, {"lr": 0.5}, rounds=2, metric="loss", cohort=[0])
+    assert found.tolist() == pytest.approx([0.75, 0.75])

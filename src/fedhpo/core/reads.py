@@ -55,6 +55,9 @@ class ReadConfig(dict[str, Any]):
         self.everything = True
         return super().items()
 
+    def __deepcopy__(self, memo: Any) -> ReadConfig:
+        return self  # a copy of what holds it looks up the same values, and is watched too
+
     def copy(self) -> dict[str, Any]:
         """As of a dict."""
         self.everything = True

@@ -9,7 +9,7 @@ import inspect
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from fedhpo.federations.apps.legacy import (
     is_older,
 )
 from fedhpo.federations.apps.literals import bound
+from fedhpo.federations.apps.loaded import as_imported
 from fedhpo.federations.apps.quiet import to_standard_error
 from fedhpo.federations.flower.identity import assume_identity
 from fedhpo.federations.strategies.named import arguments_of
@@ -77,6 +78,10 @@ class Captured:
     #: The run config that `main` had, which notes what is read of it, later too.
     config: ReadConfig
     evaluate_fn: Callable[[int, Any], Any] | None = None
+    #: Whether the app takes a run config that is a plain dict only.
+    plain: bool = False
+    #: Where the app's server worked.
+    directory: str = "."
     #: Keys of the config that clients are sent; of the older API's strategies those of round 1.
     sends: frozenset[str] = frozenset()
 
@@ -120,30 +125,18 @@ def capture(
     `arguments` take the place of what the app gives to the constructor of its strategy. The app works in
     `directory`, where what it writes can be found again; without one that is thrown away.
     """
-    config = ReadConfig(run_config)
-    context = Context(1, 1, {}, RecordDict(), config)
     with contextlib.ExitStack() as stack:
         place = directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="fedhpo-app-"))
         stack.enter_context(working_in(str(place)))
-        stack.enter_context(seeded(seed))
         stack.enter_context(to_standard_error())
         stack.enter_context(bound(literals or {}))
+        stack.enter_context(_stopped_at_start())
+        stack.enter_context(_constructed_with(arguments))
         try:
-            with _stopped_at_start(), _constructed_with(arguments):
-                if is_older(server):
-                    with server._lifespan(context):
-                        found = _older(server, context, config, nodes)
-                else:
-                    server(CohortGrid(range(1, nodes + 1)), context)
-                    raise InputError(f"the app's server ended without strategy.start(...): {OWN_LOOP}")
-        except _Started as started:
-            found = _captured(started, config)
-        except InputError:
-            raise
+            found = _run(server, run_config, nodes, seed)
         except SendsItself as error:
             raise InputError(f"the app's server talks to clients by itself: {OWN_LOOP}") from error
-        except Exception as error:
-            raise InputError(f"the app's server failed before training began: {in_words(error)}") from error
+    found = replace(found, directory=str(place))
     for name in arguments:
         if name in SET_ASIDE:
             raise InputError(
@@ -158,6 +151,32 @@ def capture(
     return found
 
 
+def _run(server: ServerApp, run_config: Mapping[str, Any], nodes: int, seed: int | None) -> Captured:
+    """What `main` starts; some libraries take no run config that is watched, and get a plain one."""
+    failure: Exception | None = None
+    for plain in (False, True):
+        as_imported(server)
+        config = ReadConfig(run_config)
+        context = Context(1, 1, {}, RecordDict(), dict(run_config) if plain else config)
+        config.everything = plain
+        try:
+            with seeded(seed):
+                if is_older(server):
+                    with server._lifespan(context):
+                        return replace(_older(server, context, config, nodes), plain=plain)
+                server(CohortGrid(range(1, nodes + 1)), context)
+        except _Started as started:
+            return replace(_captured(started, config), plain=plain)
+        except (InputError, SendsItself):
+            raise
+        except Exception as error:
+            failure = failure or error
+        else:
+            raise InputError(f"the app's server ended without strategy.start(...): {OWN_LOOP}")
+    assert failure is not None
+    raise InputError(f"the app's server failed before training began: {in_words(failure)}") from failure
+
+
 def _captured(started: _Started, config: ReadConfig) -> Captured:
     given = started.arguments
     arrays = {name: np.array(array.numpy()) for name, array in given["initial_arrays"].items()}
@@ -170,7 +189,7 @@ def _captured(started: _Started, config: ReadConfig) -> Captured:
         int(given["num_rounds"]),
         config,
         given.get("evaluate_fn"),
-        frozenset(sent),
+        sends=frozenset(sent),
     )
 
 
@@ -182,7 +201,7 @@ def _older(server: ServerApp, context: Context, config: ReadConfig, nodes: int) 
     free = copy.deepcopy(outer)
     ask_everybody(free)
     sends = frozenset(fit_config(free.strategy, arrays, 1))
-    return Captured(outer, arrays, {}, {}, rounds, config, outer.server_metrics, sends)
+    return Captured(outer, arrays, {}, {}, rounds, config, outer.server_metrics, sends=sends)
 
 
 def _classes() -> list[type[Any]]:

@@ -86,14 +86,10 @@ class Captures:
         seed: int,
     ) -> Captured:
         self.calls += 1
+        place = self.directory / str(self.calls)  # one each: apps name what they write by the second
+        place.mkdir()
         return capture(
-            self._server,
-            run_config,
-            server,
-            self._nodes,
-            seed,
-            directory=self.directory,
-            literals=literals,
+            self._server, run_config, server, self._nodes, seed, directory=place, literals=literals
         )
 
     def shape(self, model: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

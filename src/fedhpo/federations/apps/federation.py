@@ -187,8 +187,7 @@ class AppFederation(RemoteClients):
         return self._server_metrics(self._scorers[number], trial.round, trial.arrays)
 
     def _server_metrics(self, captured: Captured, round: int, arrays: Mapping[str, Any]) -> dict[str, float]:
-        place = str(self._captures.directory)
-        return server_metrics(captured, round, arrays, place, self._objective.metric)
+        return server_metrics(captured, round, arrays, self._objective.metric)
 
     # Trials
 
@@ -299,6 +298,7 @@ class AppFederation(RemoteClients):
             "run": {},
             "config": {},
             **({"legacy": True} if captured.legacy else {}),
+            **({"plain": True} if captured.plain else {}),
             **({"base": self._captures.base} if self._captures.base else {}),
             **({"shape": shape} if shape else {}),
             "evaluate": evaluate_config(captured, round, trial.arrays) if scored else {},
@@ -360,13 +360,14 @@ class AppFederation(RemoteClients):
         wanted = self._objective.metric
         if self._objective.by_client or self._objective.from_ == SERVER:
             return
-        for reply in one.replies:
-            if reply is not None and wanted not in reply.metrics:
-                names = ", ".join(sorted(reply.metrics)) or "nothing"
-                raise InputError(
-                    f"objective.metric = {wanted!r}: the app's training returns {names}; name one of these, "
-                    "or choose from = 'clients' or 'server'"
-                )
+        came = [reply for reply in one.replies if reply is not None]
+        # A client that did not train may return nothing.
+        if came and not any(wanted in reply.metrics for reply in came):
+            names = ", ".join(sorted({name for reply in came for name in reply.metrics})) or "nothing"
+            raise InputError(
+                f"objective.metric = {wanted!r}: the app's training returns {names}; name one of these, "
+                "or choose from = 'clients' or 'server'"
+            )
 
     # What the app looks at
 

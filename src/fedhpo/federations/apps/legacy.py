@@ -193,4 +193,4 @@ def arrays_of_parameters(parameters: Any) -> ArrayRecord:
     from flwr.app import Array
 
     found: Sequence[NDArray[Any]] = parameters_to_ndarrays(parameters)
-    return ArrayRecord({str(i): Array(np.ascontiguousarray(one)) for i, one in enumerate(found)})
+    return ArrayRecord({str(i): Array(np.asarray(one, order="C")) for i, one in enumerate(found)})

@@ -62,3 +62,29 @@ def _component(app: AppFile, which: str) -> Any:
     if not hasattr(found, name):
         raise InputError(f"app.path: {module} has no {name!r}, which {FILE} names as the {which}")
     return getattr(found, name)
+
+
+#: By module, the plain values of its names when the app's server was first called.
+_IMPORTED: dict[str, dict[str, Any]] = {}
+
+
+def as_imported(server: ServerApp) -> None:
+    """Give plain values of the app's modules back what they were before its `main` ran first.
+
+    `main` runs once in a process of Flower's, and may write a name such as RESULTS_FILE from itself. What is
+    kept there for later, such as a data set that was loaded once, stays.
+    """
+    function: Any = server._main or server._server_fn
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    for name, module in list(sys.modules.items()):
+        if not package or name.partition(".")[0] != package:
+            continue
+        plain = {
+            key: value
+            for key, value in vars(module).items()
+            if type(value) in (str, int, float, bool) and not key.startswith("__")
+        }
+        known = _IMPORTED.setdefault(name, plain)
+        for key, value in known.items():
+            if key in plain and type(plain[key]) is type(value):
+                setattr(module, key, value)

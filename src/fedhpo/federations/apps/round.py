@@ -22,7 +22,14 @@ from fedhpo.federations.flower.messages import arrays_of
 from fedhpo.federations.remote.layout import Rejected
 from fedhpo.federations.remote.replies import TaskFailed, facts_of, score_in, size_in
 from fedhpo.federations.strategies.state import StrategyState, set_state
-from fedhpo.federations.strategies.step import Reply, StrategyFailed, aggregated, configured, record_of
+from fedhpo.federations.strategies.step import (
+    Reply,
+    StrategyFailed,
+    aggregated,
+    configured,
+    record_of,
+    shared_part,
+)
 from fedhpo.protocol.bounds import MOST
 from fedhpo.protocol.federation import Cost, Ints, RoundReport, Status, TrialState, Work
 from fedhpo.protocol.reasons import Reason, Why
@@ -178,7 +185,8 @@ def read_trained(
     ):
         raise Rejected("its metrics must be finite numbers by name")
     read = found.get("read")
-    after = decode_like(arrays_of(message, found.get("arrays")), arrays, most_bytes)
+    record = arrays_of(message, found.get("arrays"))
+    after = decode_like(record, shared_part(arrays, record), most_bytes)
     for name, array in after.items():
         if array.dtype.kind in "fc" and not np.isfinite(array).all():
             raise Rejected(f"its array {name!r} holds NaN or infinite numbers")

@@ -27,7 +27,7 @@ _CHANGES_LOSS = re.compile(
 
 
 def server_metrics(
-    captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]], directory: str, metric: str
+    captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]], metric: str
 ) -> dict[str, float]:
     """What the server's `evaluate_fn` says of a model.
 
@@ -44,7 +44,7 @@ def server_metrics(
     last = max(captured.rounds, 1)
     for asked in dict.fromkeys((min(round, last - 1), min(round, last), last)):
         try:
-            with seeded(derive(0, "server")), quiet(), to_standard_error(), working_in(directory):
+            with seeded(derive(0, "server")), quiet(), to_standard_error(), working_in(captured.directory):
                 told = captured.evaluate_fn(asked, record_of(arrays))
         except Exception as error:
             raise InputError(f"the app's evaluate_fn failed: {in_words(error)}") from error
@@ -110,16 +110,16 @@ def one_score(
 
 
 def training_metrics(replies: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, float]:
-    """The means of what clients returned of training, by their rows, of metrics that all of them have.
+    """The means of what clients returned of training, by their rows; one that did not train returns nothing.
 
-    >>> training_metrics([(1, {"train_loss": 1.0}), (3, {"train_loss": 2.0, "extra": 1})])
+    >>> training_metrics([(1, {"train_loss": 1.0}), (3, {"train_loss": 2.0}), (5, {})])
     {'train_loss': 1.75}
     """
-    common = set.intersection(*(set(metrics) for _, metrics in replies)) if replies else set()
-    total = sum(size for size, _ in replies)
-    return {
-        name: float(sum(size * metrics[name] for size, metrics in replies) / total) for name in sorted(common)
-    }
+    found = {}
+    for name in sorted({name for _, metrics in replies for name in metrics}):
+        told = [(size, metrics[name]) for size, metrics in replies if name in metrics]
+        found[name] = float(sum(size * value for size, value in told) / sum(size for size, _ in told))
+    return found
 
 
 def choices(captured: Captured) -> str:

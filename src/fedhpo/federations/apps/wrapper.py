@@ -188,7 +188,8 @@ class _AppTask:
         shape = self._how.get("shape", {})  # literals that shape the model hold in every call
         run_config = ReadConfig({**outer.run_config, **self._how.get("base", {}), **self._shape_keys, **run})
         state = self._own_state()
-        context = Context(outer.run_id, outer.node_id, outer.node_config, state, run_config)
+        told = dict(run_config) if self._how.get("plain") else run_config
+        context = Context(outer.run_id, outer.node_id, outer.node_config, state, told)
         metadata = copy.copy(self._message.metadata)
         metadata.message_type = kind
         content = content_for(kind, self._how, arrays, config)

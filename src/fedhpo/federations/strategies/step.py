@@ -159,11 +159,26 @@ def ask_everybody(strategy: Strategy) -> None:
 
 def record_of(arrays: NamedArrays) -> ArrayRecord:
     """Named arrays as Flower's record."""
-    return ArrayRecord({name: Array(np.ascontiguousarray(array)) for name, array in arrays.items()})
+    return ArrayRecord({name: Array(np.asarray(array, order="C")) for name, array in arrays.items()})
+
+
+def shared_part(arrays: NamedArrays, sent: Mapping[str, Any]) -> NamedArrays:
+    """Of a model whose arrays are named by place, as in Flower's older API, those that came, if fewer.
+
+    So clients may keep a head of their own: what the server begins with has it, what they send has not.
+
+    >>> list(shared_part({"0": np.zeros(2), "1": np.zeros(1)}, {"0": np.ones(2)}))
+    ['0']
+    """
+    names = list(arrays)
+    places = [str(place) for place in range(len(names))]
+    fewer = names == places and 0 < len(sent) < len(names) and list(sent) == places[: len(sent)]
+    return {name: arrays[name] for name in sent} if fewer else arrays
 
 
 def _checked(made: ArrayRecord, before: NamedArrays, name: str) -> dict[str, NDArray[Any]]:
     """The new arrays under the names, shapes and types of the old; bytes may change their length."""
+    before = shared_part(before, made)
     if set(made) != set(before):
         raise StrategyFailed(f"{name} made the arrays {sorted(made)}, expected {sorted(before)}")
     found = {}
