@@ -12,7 +12,7 @@ from fedhpo.cli.tune import note
 
 def add(one: argparse.ArgumentParser) -> None:
     """The command's options."""
-    kinds = "a study file, a run, a Flower app, an NVFlare job, or package.module:function"
+    kinds = "a study file, a run, a Flower app, or package.module:function"
     one.add_argument("base", metavar="BASE", help=kinds)
     one.add_argument(
         "candidates", metavar="CANDIDATE", nargs="*", help="the same; judged one after the other"
