@@ -11,7 +11,7 @@ PATHS = [str(HERE), str(HERE.parent / "golden")]
 sys.path += PATHS
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(request):
     """A cluster of Ray's whose workers import them too."""
     with pytest.MonkeyPatch.context() as patch:

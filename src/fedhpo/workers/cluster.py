@@ -91,7 +91,8 @@ class RayWorkers(Pool[Job]):
 
     def _start(self) -> _Worker:
         threads = {"env_vars": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
-        options: Any = {"num_cpus": 1, "scheduling_strategy": "SPREAD", "runtime_env": threads}
+        # Counted as no core: idle workers that `fedhpo.engine.cluster` keeps may hold all of them.
+        options: Any = {"num_cpus": 0, "scheduling_strategy": "SPREAD", "runtime_env": threads}
         return _Worker(ray.remote(_Actor).options(**options).remote(self._prepare, *self._arguments))
 
     def submit(self, job: Job, first: bool = False) -> int:
