@@ -88,8 +88,9 @@ def published(federation: Any, seed: int) -> dict[str, float]:
     return found
 
 
-def tuned(federation: Any, method: str, seed: int) -> dict[str, Any]:
+def tuned(data: Any, method: str, seed: int) -> dict[str, Any]:
     """The test loss of a method's winner."""
+    federation = fh.simulate(fh.LoRA(base), data, workers=0)
     result = fh.tune(
         federation,
         SPACE,
@@ -131,7 +132,7 @@ def run(directory: str, seeds: int, path: Path) -> None:
             kept(f"peaks {seed}", lambda seed=seed: peaks(federation, seed))
             kept(f"published {seed}", lambda seed=seed: published(federation, seed))
             for method in ("random", "auto"):
-                kept(f"{method} {seed}", lambda seed=seed, method=method: tuned(federation, method, seed))
+                kept(f"{method} {seed}", lambda seed=seed, method=method: tuned(data, method, seed))
     report(kept.found)
 
 

@@ -54,6 +54,7 @@ SECTIONS: dict[str, list[str]] = {
         "availability.md",
         "flower.md",
         "flower-apps.md",
+        "finetuning.md",
         "nvflare.md",
         "ray.md",
         "ui.md",
