@@ -1,4 +1,4 @@
-"""The small studies in which keys are set, and how each is run."""
+"""The small studies in which keys are set, and what is seen of them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,42 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from fedhpo.core.errors import MissingExtraError
 from fedhpo.learners import LEARNERS
+from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.methods.registry import METHODS
 from fedhpo.run.record import Record
 from fedhpo.run.run import RECORD
+from fedhpo.search.evaluator import Evaluator
+from fedhpo.space import Space
 from fedhpo.study import Study
+from settings_cells.places import (
+    APP,
+    CLIENTS,
+    Seen,
+    flower,
+    flower_app,
+    on_ray,
+    simulated,
+    table,
+    tabular,
+)
 
 Tables = Mapping[str, Any]
-CLIENTS = 6
 #: Clients of unlike sizes, so that weights matter.
 DATA = {"name": "synthetic", "clients": CLIENTS, "samples": [20, 150], "dimension": 5, "classes": 3}
 TORCH: Tables = {
     "seed": 1,
     "data": DATA,
-    "model": {"name": "mlp", "hidden": [4]},
+    "model": {"name": "mlp"},
     "space": {
         "client": {"lr": {"low": 0.01, "high": 1.0, "log": True}, "momentum": {"low": 0.0, "high": 0.9}}
     },
@@ -42,19 +55,42 @@ LEARNER: Tables = {
     "budget": {"rounds": 1, "total": 3, "cohort": 3},
     "method": {"name": "random"},
 }
+_TREES = {"client": {"max_iter": {"low": 2, "high": 5}, "learning_rate": {"low": 0.1, "high": 1.0}}}
+#: Spaces in place of those that learners have of their own, whose trainings take longer.
+QUICK: Mapping[str, Tables] = {
+    "xgboost": _TREES,
+    "hgb": _TREES,
+    "mlp_sklearn": {
+        "client": {
+            "hidden_layer_sizes": {"low": 2, "high": 6},
+            "max_iter": 10,
+            "learning_rate_init": 0.1,
+        }
+    },
+}
+FLOWER_APP: Tables = {
+    "seed": 1,
+    "app": {"path": str(APP), "clients": CLIENTS},
+    "space": {"client": {"learning-rate": {"low": 0.01, "high": 1.0, "log": True}}},
+    "objective": {"metric": "eval_loss", "direction": "minimize"},
+    "budget": {"rounds": 3, "total": 9, "cohort": 3},
+    "method": {"name": "random"},
+}
+#: Names of the files of `write_files`.
+TABLE, OTHER_TABLE = "table.json", "other.json"
 _PROXY = {"data": {**DATA, "seed": 7}}
 #: Of each method, what makes it small.
 SMALL: Mapping[str, Tables] = {
     "grid": {"points": 2, "trials": 3},
-    "sha": {"trials": 4, "finalists": 2},
-    "fedex": {"trials": 4, "arms": 4, "rate": 2},
-    "fedpop": {"population": 3, "interval": 1},
+    "sha": {"trials": 9, "finalists": 1},
+    "fedex": {"trials": 6, "arms": 6, "rate": 2},
+    "fedpop": {"population": 6, "interval": 1},
     "fedpop-auto": {"trials": 4, "rate": 2},
     "fedpop-authors-code": {"population": 4, "interval": 0.25},
-    "fedhyper": {"trials": 4},
-    "fts": {"trials": 3, "configs": 3, "features": 8},
-    "flora": {"configs": 4, "folds": 2, "diagnose": False},
-    "fedtune": {"indices": [0.3, 0.7], "quantities": [20], "clients": 2, "length": 1, "steps": 2},
+    "fedhyper": {"trials": 9},
+    "fts": {"trials": 6, "configs": 4, "features": 8},
+    "flora": {"configs": 6, "folds": 2, "diagnose": False},
+    "fedtune": {"indices": [0.3, 0.7], "quantities": [20, 60], "clients": 3, "length": 3, "steps": 6},
     "tpe": {"trials": 4, "startup": 2},
     "gp": {"trials": 4, "startup": 2},
 }
@@ -62,46 +98,15 @@ SMALL: Mapping[str, Tables] = {
 
 @dataclass(frozen=True)
 class Context:
-    """A study that keys are set in, and what runs it: it returns the result's facts."""
+    """A study that keys are set in, and what runs it."""
 
     name: str
     tables: Tables
-    run: Callable[[Study, Path], Mapping[str, Any]]
-
-
-def simulated(study: Study, path: Path, ray: str | None = None) -> Mapping[str, Any]:
-    """In this process, or on a Ray cluster."""
-    return study.tune(path, workers=None if ray else 0, ray=ray).facts
-
-
-def tabular(study: Study, path: Path) -> Mapping[str, Any]:
-    """On a made-up table."""
-    from fedhpo.research.tables.federation import TabularFederation
-
-    return study.tune(path, federation=TabularFederation(_table())).facts
-
-
-def flower(study: Study, path: Path) -> Mapping[str, Any]:
-    """Over Flower, with all nodes in this process."""
-    from flwr.clientapp import ClientApp
-
-    from fedhpo.flower import InProcessGrid, client
-    from fedhpo.flower.server_app import federation_of
-
-    grid = InProcessGrid(client(ClientApp(), study=study), CLIENTS, seed=3)
-    with federation_of(grid, study, path, repeatable=True) as federation:
-        return study.tune(path, federation=federation).facts
-
-
-@cache
-def _table() -> Any:
-    from fedhpo.testing.table import toy_table
-
-    return toy_table(configs=12, rounds=9, clients=8)  # as many as a trimmed choice needs
+    run: Callable[[Study, Path], Seen]
 
 
 def _on_table(method: Tables) -> Tables:
-    tables = dict(_table().study_tables)
+    tables = dict(table().study_tables)
     return {**tables, "seed": 1, "budget": {"rounds": 9, "total": 54, "cohort": 4}, "method": method}
 
 
@@ -110,10 +115,15 @@ def _method(name: str) -> Tables:
 
 
 def _with_method(name: str) -> Tables:
-    tables = {**TORCH, "method": _method(name), "budget": {"rounds": 4, "total": 24, "cohort": 3}}
+    tables = {**TORCH, "method": _method(name), "budget": {"rounds": 6, "total": 42, "cohort": 6}}
     if name in ("fedtune",):
-        tables |= {"proxy": _PROXY, "budget": {"rounds": 4, "cohort": 3}}
+        tables |= {"proxy": _PROXY, "budget": {"rounds": 6, "cohort": 3}}
     return tables
+
+
+#: Methods that need what a federation of tables, or of learners in a simulation, does not have.
+_BY_ROUNDS = ("fedex", "fedpop", "fedpop-auto", "fedpop-authors-code", "fedtune", "fedhyper")
+NOT_THERE = {"on a table": (*_BY_ROUNDS, "flora", "fts"), "with svm": (*_BY_ROUNDS, "sha")}
 
 
 def runtimes() -> Iterator[Context]:
@@ -122,10 +132,18 @@ def runtimes() -> Iterator[Context]:
     yield Context("learners", {**LEARNER, "model": {"name": "svm"}}, simulated)
     yield Context("table", _on_table({"name": "random", "trials": 3}), tabular)
     yield Context("flower", TORCH, flower)
-    for name in ("svm", "mlp_sklearn", "xgboost"):
-        yield Context(f"flower, {name}", {**LEARNER, "model": {"name": name}}, flower)
+    all_of_them = {**LEARNER["budget"], "cohort": CLIENTS}  # who did not train has nothing to score
+    yield Context("flower, svm", {**LEARNER, "model": {"name": "svm"}, "budget": all_of_them}, flower)
+    for name in ("xgboost", "mlp_sklearn"):
+        yield Context(f"flower, {name}", {**LEARNER, "model": {"name": name}, "space": QUICK[name]}, flower)
     proxy = {key: value for key, value in TORCH.items() if key != "method"}
     yield Context("proxy", {**proxy, "proxy": _PROXY, "budget": {"rounds": 2, "cohort": 3}}, simulated)
+    yield Context("flower app", FLOWER_APP, flower_app)
+
+
+def ray() -> Context:
+    """On a Ray cluster of this machine."""
+    return Context("ray", TORCH, on_ray)
 
 
 def methods() -> Iterator[Context]:
@@ -135,39 +153,73 @@ def methods() -> Iterator[Context]:
 
 
 def methods_elsewhere() -> Iterator[tuple[str, Context]]:
-    """Every method on a table and over Flower, for its own keys; with its name."""
+    """Every method on a table, over Flower and with a learner, for its own keys; with its name.
+
+    Where a method cannot run at all, the context's own method is another: see `cannot`.
+    """
+    learner = {**LEARNER, "model": {"name": "svm"}, "budget": {"rounds": 1, "total": 12, "cohort": 3}}
     for name in METHODS:
-        yield name, Context(f"method {name} on a table", _on_table(_method(name)), tabular)
         yield name, Context(f"method {name} over flower", _with_method(name), flower)
-        learner = {**LEARNER, "model": {"name": "svm"}, "method": _method(name)}
-        yield name, Context(f"method {name} with svm", learner, simulated)
+        if name not in NOT_THERE["on a table"]:
+            small = {key: value for key, value in _method(name).items() if key != "points"}
+            yield name, Context(f"method {name} on a table", _on_table(small), tabular)
+        if name not in NOT_THERE["with svm"]:
+            yield name, Context(f"method {name} with svm", {**learner, "method": _method(name)}, simulated)
+
+
+def cannot() -> Iterator[tuple[str, Context]]:
+    """Methods where they cannot run: naming them there must be refused."""
+    for name in NOT_THERE["on a table"]:
+        yield name, Context(f"method {name} on a table", _on_table({"name": "random"}), tabular)
+    for name in NOT_THERE["with svm"]:
+        yield name, Context(f"method {name} with svm", {**LEARNER, "model": {"name": "svm"}}, simulated)
+
+
+def missing() -> list[str]:
+    """Learners that are not installed."""
+    found = []
+    for name in LEARNERS:
+        try:
+            Study.from_dict({**LEARNER, "model": {"name": name}}).federation(workers=0).close()
+        except MissingExtraError:
+            found.append(name)
+    return found
 
 
 def learners() -> Iterator[Context]:
     """Every learner that is installed, in a simulation."""
-    for name in LEARNERS:
-        yield Context(f"learner {name}", {**LEARNER, "model": {"name": name}}, simulated)
-    bagging = {"name": "xgboost", "training": "bagging"}
-    yield Context("learner xgboost, bagging", {**LEARNER, "model": bagging}, simulated)
-    own = {"name": "estimator", "path": "sklearn.naive_bayes:GaussianNB"}
-    space = {"client": {"var_smoothing": {"low": 1e-9, "high": 1.0, "log": True}}}
+    for name in sorted(set(LEARNERS) - set(missing())):
+        tables = {**LEARNER, "model": {"name": name}, "space": QUICK.get(name, {})}
+        yield Context(f"learner {name}", tables, simulated)
+    bagging = {"model": {"name": "xgboost", "training": "bagging"}, "space": QUICK["xgboost"]}
+    yield Context("learner xgboost, bagging", {**LEARNER, **bagging}, simulated)
+    own = {"name": "estimator", "path": "sklearn.linear_model:LogisticRegression"}
+    space = {"client": {"C": {"low": 1e-3, "high": 10.0, "log": True}}}
     yield Context("learner estimator", {**LEARNER, "model": own, "space": space}, simulated)
 
 
 def tuners(part: str, name: str) -> Context:
     """A tuner that is put together, with this part."""
-    usual: dict[str, Any] = {"schedule": {"name": "halving", "trials": 4}}
+    usual: dict[str, Any] = {"schedule": {"name": "halving", "trials": 9}}
     made = {**usual, part: {"name": name}}
     if (part, name) == ("schedule", "halving"):
         made = usual
     elif part == "sampler":
-        made["schedule"] = {"name": "fixed", "trials": 5, "side_by_side": 1}
-    return Context(f"{part} {name}", {**TORCH, "method": {"name": "tuner", **made}}, simulated)
+        made["schedule"] = {"name": "fixed", "trials": 10, "side_by_side": 1}
+    elif name == "reference_table":
+        made["policy"]["file"] = TABLE
+    tables = {**TORCH, "method": {"name": "tuner", **made}, "budget": {"rounds": 6, "total": 60, "cohort": 6}}
+    return Context(f"{part} {name}", tables, simulated)
 
 
-def on_ray() -> Context:
-    """On a Ray cluster of this machine."""
-    return Context("ray", TORCH, partial(simulated, ray="auto"))
+def write_files() -> None:
+    """Files that studies may name, in this directory: of devices, and reference tables."""
+    lines = "".join(f"{client},{10 + client}\n" for client in range(CLIENTS))
+    Path("devices.csv").write_text("client,speed\n" + lines)
+    space = Space.from_dict(TORCH["space"])
+    for name, rates in ((TABLE, (0.1, 0.2, 0.3, 0.05)), (OTHER_TABLE, (0.5, 0.6, 0.7, 0.8))):
+        configs = [{"lr": rate, "momentum": 0.1} for rate in rates]
+        ReferenceTable(Cells((0.2, 0.8), (50, 200)), configs, space).save(name)
 
 
 def outcome(context: Context, tables: Tables) -> tuple[str, str]:
@@ -179,19 +231,33 @@ def outcome(context: Context, tables: Tables) -> tuple[str, str]:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        Path("devices.csv").write_text(
-            "client,speed\n" + "".join(f"{client},{10 + client}\n" for client in range(CLIENTS))
-        )
+        write_files()
         run = Path(folder) / "run"
-        facts = context.run(Study.from_dict(tables), run)
-        return digest(run, facts), " ".join(facts.get("said", ()))
+        with comparing() as compared:
+            facts, beside = context.run(Study.from_dict(tables), run)
+        return digest(run, facts, [beside, compared]), " ".join(facts.get("said", ()))
+
+
+@contextlib.contextmanager
+def comparing() -> Iterator[list[Any]]:
+    """What trials are compared by: in a small study the choice is often the same."""
+    found: list[Any] = []
+    compared = Evaluator.compared
+
+    def noted(self: Evaluator, trials: Any) -> Any:
+        scores = compared(self, trials)
+        found.append([score.value for score in scores])
+        return scores
+
+    with mock.patch.object(Evaluator, "compared", noted):
+        yield found
 
 
 #: What a result says of trials and of what they cost; the rest repeats settings.
 _SEEN = ("best", "trials", "pareto", "personal", "gain", "cost", "tried", "policies", "failures")
 
 
-def digest(run: Path, facts: Mapping[str, Any]) -> str:
+def digest(run: Path, facts: Mapping[str, Any], beside: list[Any]) -> str:
     """All calls to the federation with their answers, and the result without what repeats settings."""
     found = hashlib.sha256()
     record = Record(run / RECORD, read_only=True)
@@ -204,17 +270,5 @@ def digest(run: Path, facts: Mapping[str, Any]) -> str:
         record.close()
     cost = {key: value for key, value in facts["cost"].items() if key not in ("budget", "unspent_rounds")}
     seen = {name: facts.get(name) for name in _SEEN} | {"cost": cost}
-    found.update(json.dumps(seen, sort_keys=True, default=str).encode())
+    found.update(json.dumps([seen, beside], sort_keys=True, default=str).encode())
     return found.hexdigest()
-
-
-def code_digest() -> str:
-    """That of the library's code and of these cells: cells that were done with it need not be done again."""
-    found = hashlib.sha256()
-    import fedhpo
-
-    for root in (Path(fedhpo.__file__).parent, Path(__file__).parent):
-        for path in sorted(root.rglob("*.py")):
-            if os.path.basename(path.parent) != "reproduce":
-                found.update(path.read_bytes())
-    return found.hexdigest()[:16]

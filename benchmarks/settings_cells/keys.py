@@ -22,38 +22,61 @@ from fedhpo.study.schema import schema
 LISTED = {
     "name": "names the run",
     "budget.timeout": "ends a run early, to be resumed: none of these takes so long",
+    "app.node_config": "keys that an app's own code may read",
+    "app.setup": "calls a function of the user's own before the app is imported",
     "data.path": "where files lie: the cells' data has none",
+    "objective.weighting": "clients of one size weigh the same: those of the table, and of the app",
+    "evaluation.average": "'auto' does not know beforehand whether it compares trials at several rounds",
     "objective.direction": "is checked against the metric's own",
     "client.hyperparameters": "a check: names that are not listed are refused",
     "client.open": "a permission: lets names of the clients' own pass",
     "budget.baseline": "trains trial 0 to the end, where the method does not do so anyway",
     "budget.total": "a limit where the method's own settings say how long it trains",
-    "evaluation.choice": "fewer than 8 clients are compared by means anyway; 'trimmed' is refused there",
     "evaluation.privacy.accounting": "all ways come to the same where all clients are asked once",
     "evaluation.privacy.minimum": "a limit: counts where clients do not reply",
     "evaluation.privacy.budget": "a file that several runs draw on",
     "evaluation.privacy.total": "what these runs may spend together",
-    **{
-        f"{place}.{key}": "a limit: counts where clients are slow, fail or send much"
-        for place in ("flower", "nvflare")
-        for key in ("clients", "patience", "retries", "quorum", "message_bytes", "hold_replies")
-    },
+    "method.again": "takes away a part of robust halving that exact scores do not need",
+    "method.race": "takes away a part of robust halving that exact scores do not need",
+    "method.eliminate": "drops arms that are worse beyond doubt: no training here is long enough",
     "method.deadline": "a limit: counts where a party is slow",
     "method.minimum": "a limit: counts where parties do not answer",
 }
+#: Limits that the clients of these cells run into: see `troubled` and `nvflare_cells`.
+_LIMITS = {
+    "clients": [9],
+    "patience": [0.01],
+    "deadline": [0.04],
+    "retries": [0],
+    "quorum": [8],
+    "message_bytes": [1],
+    "hold_replies": [0.6],
+    "most_rows": [1],
+}
+
+
+def listed(path: str) -> str:
+    """Why a key may do nothing; empty where it may not. A part's keys are those of the methods too."""
+    return LISTED.get(path, LISTED.get(f"method.{path.rpartition('.')[2]}", "") if "method." in path else "")
+
+
 #: Values where a type alone does not give one that can be.
 VALUES: Mapping[str, Sequence[Any]] = {
     "device": ["cuda"],
     "objectives": [["accuracy", "bytes_up"]],
     "constraints": [["accuracy >= 0.9"]],
     "data.name": ["settings_cells.own:data"],
+    "app.node_config": [{"note": 3}],
+    "objective.weighting": ["uniform", "size"],
+    "objective.at_zero": [["learning-rate"]],
+    "data.clients": [7],
     "data.partition": [{"kind": "iid"}],
     "data.split": [{"kind": "inside", "validation": 0.4}],
     "data.part": [[0.0, 0.6]],
     "data.path": ["/nowhere"],
     "data.mixing": [1.0],
-    "model.name": ["linear"],
-    "model.path": ["sklearn.tree:DecisionTreeClassifier"],
+    "model.name": ["linear", "hgb", "svm"],
+    "model.path": ["sklearn.svm:LinearSVC"],
     "model.scoring": ["accuracy"],
     "model.scaling": ["standard"],
     "model.training": ["bagging", "cyclic"],
@@ -82,17 +105,29 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "evaluation.privacy.budget": ["budget.json"],
     "evaluation.privacy.total": [50.0],
     "evaluation.privacy.delta": [1e-6],
-    "flower.deadline": [1e-9],
-    "flower.most_rows": [1],
-    "nvflare.deadline": [1e-9],
-    "nvflare.most_rows": [1],
-    "budget.total": [12, 36],
+    **{f"{place}.{key}": value for place in ("flower", "nvflare") for key, value in _LIMITS.items()},
+    "budget.total": [5],
     "space.policy": [{"gamma": 0.5}],
     "space.server": [{"lr": {"low": 0.5, "high": 1.5}}],
     "space.client": [{"lr": {"low": 0.2, "high": 0.9}}],
     "space.model": [{"dropout": 0.5}],
     "method.start": [],
     "method.table": [],
+    "method.cutoff": [5.0],
+    "method.eliminate": [0.5],
+    "method.startup": [2, 4],
+    "method.side_by_side": [1, 2],
+    "method.client_bound": [1.01],
+    "method.server_bound": [1.01],
+    "method.decay": [50.0],
+    "method.random_share": [1.0, 0.0],
+    "method.discount": [0.01],
+    "method.resample": [0.9],
+    "method.scores": [60],
+    "method.points": [2, 4],
+    "method.acquisition": ["noisy-ei"],
+    "method.sampler": ["random", "gp", "tpe", "list", "grid"],
+    "method.file": ["other.json"],
     "method.encodings": [],
     "method.privacy": [{"epsilon": 1e6}],
     "method.grid": [2],
@@ -110,7 +145,10 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     },
     "evaluation.privacy.accounting": {"evaluation.privacy.epsilon": 5.0, "evaluation.clients": 2},
     "evaluation.bias": {"evaluation.clients": 3},
+    "evaluation.average": {"evaluation.clients": 1},
     "objective.pooled": {"objective.metric": "f1_macro"},
+    "method.discount": {"method.interval": 2},
+    "method.policy.discount": {"method.policy.every": 2},
     "client.hyperparameters": {"client.train": "settings_cells.own:train"},
 }
 _DATACLASSES = {"objective": Objective, "evaluation": Evaluator, "federation": Fleet}
@@ -178,7 +216,8 @@ def _key(path: str, found: Mapping[str, Any], kind: type[Any] | None = None) -> 
     kind = kind or _DATACLASSES.get(section)
     beside: dict[str, Any] = dict(BESIDE.get(path, {}))
     if kind is not None and is_dataclass(kind) and name in declared(kind):
-        beside |= {f"{section}.{key}": value for key, value in _companions(kind, declared(kind)[name])}
+        needed = _companions(kind, declared(kind)[name])
+        beside |= {f"{section}.{key.rstrip('_')}": value for key, value in needed}
     if section == "server":
         beside |= {"server.aggregation": "trimmed_mean"} if name == "trim" else {}
     return Key(path, tuple(_others(found) if values is None else values), beside)

@@ -143,19 +143,105 @@ def test_what_presets_declare_names_settings_of_theirs():
             assert all(set(where) <= set(usual) for where in either)
 
 
+def torch(**others):
+    return Study.from_dict(small(**{"data": {**small()["data"], "clients": 8}, **others}))
+
+
+def test_an_average_over_rounds_needs_scores_with_an_error():
+    sha = {"method": {"name": "sha", "trials": 3}, "budget": {"rounds": 3, "total": 12, "cohort": 3}}
+    recent = {"evaluation": {"average": "recent"}, **sha}
+    with pytest.raises(InputError, match=r"evaluation\.average = 'recent': has no effect where all clients"):
+        torch(**recent).tune(workers=0)
+    # Clients that are not there do not reply, so that scores have an error.
+    fleet = {"federation": {"availability": "random"}}
+    assert torch(**recent, **fleet).tune(workers=0).status == "finished"
+    assert torch(**{**recent, "evaluation": {"average": "recent", "clients": 2}}).tune(workers=0).best_config
+
+
+@pytest.mark.parametrize("choice", ["mean", "trimmed"])
+def test_a_choice_needs_two_trials(choice):
+    one = {"evaluation": {"choice": choice}, "method": {"name": "random", "trials": 1}}
+    with pytest.raises(
+        InputError, match=r"evaluation\.choice = .* has no effect with random, which trains one"
+    ):
+        torch(**one).tune(workers=0)
+    flora = {"evaluation": {"choice": choice}, "method": {"name": "flora", "configs": 2, "folds": 2}}
+    with pytest.raises(InputError, match=r"evaluation\.choice = .* with flora, which trains one trial"):
+        torch(**flora).tune(workers=0)
+    torch(**one, budget={"rounds": 1, "total": 2, "cohort": 3, "baseline": True}).tune(workers=0)
+
+
+@pytest.mark.parametrize(("key", "value"), [("held_out", 0.5), ("clip", 0.5)])
+def test_what_says_how_to_compare_needs_a_comparison(key, value):
+    private = {"privacy": {"epsilon": 50.0, key: value}}
+    sha = {"method": {"name": "sha", "trials": 3, "finalists": 1}}
+    study = {"evaluation": private, **sha, "budget": {"rounds": 2, "total": 6, "cohort": 3}}
+    with pytest.raises(InputError, match=rf"evaluation\.privacy\.{key} = 0\.5: has no effect with sha"):
+        torch(**study).tune(workers=0)
+    study["budget"]["baseline"] = True
+    assert torch(**study).tune(workers=0).status == "finished"
+
+
+def test_settings_that_only_some_trainings_or_rounds_honour():
+    alone = Study.from_dict(svm(flower={"message_bytes": 5}))
+    with pytest.raises(InputError, match=r"flower\.message_bytes = 5: has no effect with model.name = 'svm'"):
+        alone.check_place(FLOWER)
+    with pytest.raises(InputError, match=r"model\.scaling = 'minmax': has no effect with hgb"):
+        Study.from_dict(small(model={"name": "hgb", "scaling": "minmax"}, space={}))
+    for method, word in (
+        ({"name": "hyperband", "rate": 2}, r"rate = 2: has no effect with trainings of one round"),
+        ({"name": "robust", "rungs": 2}, r"rungs = 2: has no effect with trainings of one round"),
+    ):
+        with pytest.raises(InputError, match=word):
+            Study.from_dict(svm(method=method)).tune(workers=0)
+    with pytest.raises(InputError, match=r"discount = 0\.5: has no effect with interval = 1"):
+        fh.FedPop(interval=1, discount=0.5)
+    tuner = {"name": "tuner", "schedule": {"name": "fixed"}, "policy": {"name": "fedex", "rounds": 3}}
+    with pytest.raises(InputError, match=r"method\.policy: unknown key 'rounds'|rounds"):
+        Study.from_dict(small(method=tuner))
+
+
+def test_knobs_of_a_method_leave_a_learners_own_space():
+    """[space.policy] alone is refused for what it is, where the method has no knobs."""
+    study = Study.from_dict(svm() | {"space": {"policy": {"gamma": 0.5}}})
+    assert set(Study.from_dict(svm()).space.names) <= set(study.space.names)
+    with pytest.raises(InputError, match=r"space\.policy\.gamma: has no effect with random"):
+        study.tune(workers=0)
+
+
+def test_biased_draws_go_with_further_metrics():
+    """The scores of those who were drawn, in all metrics: an objective on one of them has as many."""
+    study = torch(objective={"metric": "f1_macro"}, evaluation={"clients": 3, "bias": 2.0})
+    assert study.tune(workers=0).status == "finished"
+
+
+def test_a_refusal_counts_where_it_names_the_key(settings):
+    names = sys.modules["settings_cells.judge"].names
+    assert names("server.trim = 0.3: has no effect", "server.trim", 0.3)
+    assert names("total of at least 7 rounds, not 5", "budget.total", 5)
+    assert names("federation: leave it out where [evaluation.privacy] is set", "federation.seed", 1)
+    assert not names("budget.total = 9: must be more", "server.trim", 0.3)
+    assert not names("no trial could be trained", "server.trim", 0.3)
+
+
+def where_sampled(path):
+    """The context in which the sample sets a key: where it has most to say, else where nothing is trained."""
+    section = path.partition(".")[0]
+    return {"flower": "flower", "app": "flower app", "proxy": "proxy"}.get(
+        section, "simulated" if section in ("server", "objective", "client") else "table"
+    )
+
+
 def test_a_sample_of_all_keys(settings):
-    """Each general key once: on a table, where nothing is trained, or in a simulation."""
-    general = {key.path for key in settings.keys.general()}
+    """Each general key once."""
+    general = {key.path for key in sys.modules["settings_cells.keys"].general()}
     assert {"server.trim", "flower.deadline", "evaluation.privacy.epsilon", "federation.seed"} <= general
-    cells, seen = [], set()
-    for cell in settings.cells():
-        where = cell.context.name
-        if cell.key.path in general and where in ("simulated", "table") and cell.key.path not in seen:
-            if where == "simulated" and cell.key.path.partition(".")[0] not in ("server", "objective"):
-                continue
-            seen.add(cell.key.path)
-            cells.append(cell)
-    judged = {cell.name: settings.judged(cell) for cell in cells}
-    assert {name: word for name, word in judged.items() if word[0] in ("silent", "failed")} == {}
-    assert judged["evaluation.choice | table"] == ("honoured", "'trimmed'")  # elsewhere it may be listed
-    assert seen == general
+    sample = [cell for cell in settings.cells() if cell.context.name == where_sampled(cell.key.path)]
+    cells = {cell.key.path: cell for cell in sample if cell.key.path in general}
+    assert cells.keys() == general
+    judged = {path: settings.judged(cell) for path, cell in cells.items()}
+    assert {path: word for path, word in judged.items() if word[0] in ("silent", "failed")} == {}
+    assert judged["evaluation.choice"] == ("honoured", "'trimmed'")
+    assert {path for path, (word, _) in judged.items() if word == "honoured"} > {
+        f"flower.{key}" for key in ("deadline", "retries", "quorum", "message_bytes", "hold_replies")
+    }

@@ -30,6 +30,8 @@ from fedhpo.core.settings import shown
 
 #: The key of a field's metadata, and of a section's schema, that says where a setting counts.
 COUNTS = "counts_where"
+#: The key of a field's metadata that says that it is filled in here, and is no setting.
+FILLED_IN = "filled_in"
 #: Stands for any value but None, false and 0.
 GIVEN = "<given>"
 #: Stands for None, false and 0.
@@ -49,6 +51,11 @@ def setting(default: Any, *either: Where, **where: Any) -> Any:
     names, one of them must hold.
     """
     return field(default=default, metadata={COUNTS: counts_where(*either, **where)})
+
+
+def filled_in(default: Any) -> Any:
+    """A field of a dataclass that the library fills in: no study file may set it."""
+    return field(default=default, metadata={FILLED_IN: True})
 
 
 def counts_where(*either: Where, **where: Any) -> tuple[Where, ...]:

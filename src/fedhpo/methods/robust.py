@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.methods.preset import Preset
@@ -195,7 +196,9 @@ class RobustHalving:
         return worth_taking(search) if self.scores is None else self.scores
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
-        """What the rungs spend together."""
+        """What the rungs spend together; refuses settings that have no effect there."""
+        if search.rounds == 1 and self.rungs not in (1, MOST_RUNGS):
+            refuse([f"rungs = {self.rungs}: has no effect with trainings of one round: leave it out"])
         return self._plan(search, sampler).rounds
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:

@@ -76,9 +76,8 @@ class PrivacyLedger:
         self._journal = Journal(path)
         held = self._read().total
         if total is None and held is None:
-            raise InputError(
-                f"total: say what one client may spend in all runs, as {self._journal.path} is new"
-            )
+            new = f"budget = {str(self._journal.path)!r} is new"
+            raise InputError(f"total: say what one client may spend in all runs, as {new}")
         if total is not None and not 0 < total < math.inf:
             raise InputError(f"total must be a positive number, not {total!r}")
         if total is not None and held is not None and total != held:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
 from fedhpo.schedules.halving import cost_of
@@ -151,6 +152,14 @@ class Hyperband:
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What all brackets spend together if no trial fails."""
+        if search.rounds == 1:
+            changed = {"rate": Hyperband.rate, "unit": Hyperband.unit}
+            refuse(
+                f"{name} = {getattr(self, name)}: has no effect with trainings of one round, which cannot be "
+                "cut short: leave it out"
+                for name, usual in changed.items()
+                if getattr(self, name) != usual
+            )
         planned = list(self._plan(search, sampler))
         if not planned:
             raise InputError(

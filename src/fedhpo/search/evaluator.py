@@ -58,8 +58,7 @@ class Evaluator:
 
     clients: int | float | None = None
     paired: bool | None = setting(None, clients=GIVEN)
-    # Where all are asked and nothing is private, a score has no error that a mean would lessen.
-    average: Literal["last", "recent"] = setting("last", {"clients": GIVEN}, {"privacy": GIVEN})
+    average: Literal["last", "recent"] = "last"
     bias: float = 0.0
     privacy: Privacy | None = None
     personalised: bool = False
@@ -266,4 +265,6 @@ def _at(scores: Scores, clients: Ints) -> Scores:
     places = np.flatnonzero(np.isin(scores.clients, clients))
     reasons = {new: scores.reasons[old] for new, old in enumerate(places.tolist()) if old in scores.reasons}
     columns = ("clients", "status", "size", "loss", "accuracy")
-    return replace(scores, reasons=reasons, **{name: getattr(scores, name)[places] for name in columns})
+    metrics = {name: values[places] for name, values in scores.metrics.items()}
+    found = {name: getattr(scores, name)[places] for name in columns}
+    return replace(scores, reasons=reasons, metrics=metrics, **found)

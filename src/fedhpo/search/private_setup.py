@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
+from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.metrics import BASE, Metric
@@ -95,6 +97,8 @@ def plan_private(search: Search, method: Planned, federation: Federation, baseli
     plan = None if baseline else _planned(search, method, federation, baseline=False)
     if plan is None or plan.keeps_own:
         _keep_comparison(search, federation)
+    else:
+        _refuse_comparison(privacy, method)
     if plan is None or search.comparison is not None:
         plan = _planned(search, method, federation, baseline=baseline)
     planned = plan.releases + plan.looks
@@ -111,6 +115,17 @@ def plan_private(search: Search, method: Planned, federation: Federation, baseli
         account = BasicAccount(given or max(planned, 1), looks)
     channel = channel_of(search.evaluator, given or max(planned, 1), account=account)
     return PrivatePlan(channel, plan.trials or None)
+
+
+def _refuse_comparison(privacy: Privacy, method: Planned) -> None:
+    """Refuse what says how to compare with the user's own config, where that is not there at the end."""
+    changed = {"held_out": (0.0, 0.2), "clip": (1.0,)}
+    refuse(
+        f"evaluation.privacy.{key} = {getattr(privacy, key):g}: has no effect with {method.name}, which does "
+        "not train your own config to the end: leave it out, or write baseline = true in [budget]"
+        for key, usual in changed.items()
+        if getattr(privacy, key) not in usual
+    )
 
 
 def _keep_comparison(search: Search, federation: Federation) -> None:

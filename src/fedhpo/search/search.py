@@ -124,7 +124,7 @@ class Search:
         self._rounds = Rounds()
         self._policies: dict[int, ClientPolicy] = {}
         self._incumbent: Trial | None = None
-        self._keep_baseline = keep_baseline
+        self.keeps_baseline = keep_baseline
         self._evaluations = 0
         self._watches = 0
         self._asked_since = 0
@@ -161,7 +161,7 @@ class Search:
             evaluator=self.evaluator,
             enqueued=self.enqueued,
             pool=self.pool,
-            keep_baseline=self._keep_baseline,
+            keep_baseline=self.keeps_baseline,
             criteria=self.criteria,
         )
         other.comparison = self.comparison
@@ -216,7 +216,7 @@ class Search:
             return
         for total in self.totals:
             self.total = total - self.rounds_before
-            rounds = total + (self.rounds if self._keep_baseline else 0)
+            rounds = total + (self.rounds if self.keeps_baseline else 0)
             self.ledger.budget = replace(self.ledger.budget, rounds=rounds)
             yield
 
@@ -501,7 +501,7 @@ class Search:
         for trial in trials:
             if trial.status != FAILED:
                 trial.status = ELIMINATED
-                if not (self._keep_baseline and trial.number == 0):
+                if not (self.keeps_baseline and trial.number == 0):
                     self.session.stop(trial.number)
 
     def finish(

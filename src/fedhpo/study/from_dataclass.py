@@ -35,7 +35,7 @@ from pydantic import (
 from pydantic import Field as Key
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from fedhpo.core.claims import refuse_unhonoured, refusing_later
+from fedhpo.core.claims import FILLED_IN, refuse_unhonoured, refusing_later
 from fedhpo.core.errors import InputError
 from fedhpo.core.user_code import in_words
 from fedhpo.study.problems import problems
@@ -52,7 +52,7 @@ def section_of(kind: type[Any], name: str = "") -> type[BaseModel]:
     members: dict[str, Any] = {
         f.name: (hints[f.name], Key(_default(f), alias=f.name.rstrip("_")))
         for f in fields(kind)
-        if f.init and hints[f.name] is not None
+        if f.init and FILLED_IN not in f.metadata and hints[f.name] is not None
     }
     # A field such as `from_` is the key `from`: Python keeps that word for itself.
     config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)

@@ -25,6 +25,8 @@ ESTIMATOR = "estimator"
 NAMES = (*LEARNERS, ESTIMATOR)
 #: Learners whose trees real clients can join to one model.
 BOOSTED = (HGB.name, XGBOOST.name)
+#: Learners whose trees look at the order of rows only.
+TREES = (*BOOSTED, "lightgbm", "catboost")
 #: Keys of [model] that are no hyperparameters of the learner, with their defaults.
 OPTIONS: Mapping[str, Any] = {"training": "pooled", "trips": 1, "scoring": None, "scaling": None}
 OPTIONS_OF_ESTIMATOR: Mapping[str, Any] = {"path": "required", "scale": False, **OPTIONS}
@@ -61,8 +63,8 @@ def learner_tables(model: Model, tables: Mapping[str, Any]) -> dict[str, Any]:
     fixed = {key: value for key, value in model.others.items() if key not in _options(model)}
     found = {scope: dict(table) for scope, table in tables.items() if table}
     own = learner_in(model).space
-    if not found and own is not None:
-        found = {scope: table for scope, table in own.to_dict().items() if table}
+    if not found.keys() - {"policy"} and own is not None:  # knobs of a method are no hyperparameters of it
+        found |= {scope: table for scope, table in own.to_dict().items() if table}
         found["client"] = {key: table for key, table in found["client"].items() if key not in fixed}
     for scope, table in found.items():
         for key in table:
@@ -86,6 +88,11 @@ def check_learner(file: StudyFile, space: Space) -> None:
     if "trips" in file.model.others and file.model.name not in BOOSTED:
         found = f"model.trips = {shown(file.model.others['trips'])}: has no effect with {file.model.name}"
         refuse([f"{found}; boosted trees honour it: leave it out"])
+    if "scaling" in file.model.others and file.model.name in TREES:
+        found = f"model.scaling = {shown(file.model.others['scaling'])}: has no effect with {file.model.name}"
+        refuse(
+            [f"{found}, whose trees split rows by their order; svm and mlp_sklearn honour it: leave it out"]
+        )
     if space.scope("server"):
         raise InputError("space.server: learners have no hyperparameters of the server; leave it out")
     if not space.names:

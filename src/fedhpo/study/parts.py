@@ -17,7 +17,7 @@ from fedhpo.federations.learners import TRAINING
 from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
-from fedhpo.study.sections import StudyFile
+from fedhpo.study.sections import Remote, StudyFile
 from fedhpo.study.trainees import trainee_class
 
 #: Where a study may run: in a simulation, by messages, or on a table of recorded curves.
@@ -39,7 +39,7 @@ _LOCAL = tuple(f"client.{f.name}" for f in fields(Local))
 TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING, *_LOCAL))
 TORCH_ASKED = Part(
     "torch models over Flower or NVFlare",
-    ("server", "flower", "nvflare", "client.open", *_OWN_TRAINING, *_LOCAL),
+    ("server", "client.open", *_OWN_TRAINING, *_LOCAL),
 )
 TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *_OWN_TRAINING, *_LOCAL))
 TRAINEE = Part("trainees of your own", ("server",))
@@ -50,16 +50,20 @@ CYCLIC = Part("boosted trees in cycles", ("server.weight_cap",))
 AVERAGED = Part("averaged MLPs", _RULE)
 ALONE = Part("estimators over Flower or NVFlare", ("server.weight_cap",))
 APP = Part("Flower apps", ("server.weight_cap",))
+
+
+def _waiting(who: str, *without: str) -> Part:
+    """Who honours the keys that say how to wait for clients, but for some."""
+    keys = [key for key in Remote.model_fields if key not in without]
+    return Part(who, [f"{place}.{key}" for place in (FLOWER, NVFLARE) for key in keys])
+
+
 #: Keys that say how to wait for clients, whatever they train.
-ASKED = Part("clients over Flower or NVFlare", ("flower", "nvflare"))
+ASKED = _waiting("clients over Flower or NVFlare")
+#: Estimators stay where they are: no message holds a model.
+ASKED_ALONE = _waiting("clients over Flower or NVFlare", "message_bytes")
 #: An app brings its own clients, which hold no reply.
-APP_CLIENTS = Part(
-    "clients of a Flower app",
-    [
-        f"flower.{key}"
-        for key in ("clients", "patience", "deadline", "retries", "quorum", "message_bytes", "most_rows")
-    ],
-)
+APP_CLIENTS = _waiting("clients of a Flower app", "hold_replies")
 EVERYBODY = (TORCH, TORCH_ASKED, TRAINEE, OWN_PLACE, BAGGED, CYCLIC, AVERAGED, ALONE, APP, ASKED)
 
 
@@ -101,9 +105,9 @@ def _without(part: Part, keys: Collection[str]) -> Part:
 
 def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:
     """Refuse the keys that nobody honours where the study is to run."""
-    where = APP_CLIENTS if file.app is not None else ASKED
-    asked = place in (FLOWER, NVFLARE)
-    here = [trainee_of(file, place), *([where] if asked else [] if file.app is not None else [OWN_PLACE])]
+    trainee, asked = trainee_of(file, place), place in (FLOWER, NVFLARE)
+    where = APP_CLIENTS if file.app is not None else ASKED_ALONE if trainee is ALONE else ASKED
+    here = [trainee, *([where] if asked else [] if file.app is not None else [OWN_PLACE])]
     refuse_unclaimed(
         {key: value for key, value in _keys(given) if _belongs(key, place)},
         here,

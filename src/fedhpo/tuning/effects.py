@@ -6,11 +6,13 @@ from dataclasses import is_dataclass
 
 from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
 from fedhpo.core.errors import InputError
+from fedhpo.core.phrasing import shown
 from fedhpo.methods import Auto, Tuner
 from fedhpo.methods.preset import Preset
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
+from fedhpo.samplers import Grid
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space, ends
 
@@ -26,14 +28,8 @@ def refuse_without_effect(
             part = getattr(method, name)
             if is_dataclass(part):
                 refuse_unhonoured(part, f"method.{name}")
-    if evaluator.average == "recent" and not compares_often(method):
-        refuse(
-            [
-                f"evaluation.average = 'recent': has no effect with {method.name}, which scores every trial "
-                "once: leave it out, or use a method that scores trials on the way, such as 'sha'"
-            ]
-        )
-
+    if evaluator.average == "recent":
+        _check_recent(method, evaluator, federation)
     if evaluator.every is not None and _exchanges(method):
         refuse(
             [
@@ -50,6 +46,14 @@ def refuse_without_effect(
     if federation.client_settings is not None:
         possible = {name: ends(value) for name, value in space.scope("client").items()}
         refuse(f"space.client.{name}: {why}" for name, why in uncounted(federation.client_settings, possible))
+    sampler = getattr(_parts_of(method), "sampler", None)
+    if isinstance(sampler, Grid) and sampler.points != Grid.points and federation.about.pool is not None:
+        refuse(
+            [
+                f"method.points = {shown(sampler.points)}: has no effect where configs are those of a table, "
+                "which are tried one after the other: leave it out"
+            ]
+        )
     private = evaluator.privacy
     if private is not None and private.report_test and not len(federation.test_clients):
         refuse(["evaluation.privacy.report_test: has no effect, no client holds test rows: leave it out"])
@@ -61,10 +65,36 @@ def _exchanges(method: Method | Tuner) -> bool:
     return tuner.exchange is not None if isinstance(tuner, Tuner) else hasattr(method, "exchange")
 
 
+def _check_recent(method: Method | Tuner, evaluator: Evaluator, federation: Federation) -> None:
+    """Refuse means over rounds where there is one score, or where scores have no error to lessen."""
+    recent = "evaluation.average = 'recent': has no effect"
+    if not compares_often(method):
+        refuse(
+            [
+                f"{recent} with {method.name}, which scores every trial once: leave it out, or use a method "
+                "that scores trials on the way, such as 'sha'"
+            ]
+        )
+    all_reply = not (federation.remote or federation.timed)
+    if evaluator.clients is None and evaluator.privacy is None and all_reply:
+        refuse(
+            [
+                f"{recent} where all clients are asked and reply: it counts where evaluation.clients or "
+                "[evaluation.privacy] is given, with [federation], and over Flower or NVFlare: leave it out"
+            ]
+        )
+
+
+def _parts_of(method: Method | Tuner) -> Tuner | None:
+    """The tuner that a method is put together as; None where it is not."""
+    found = method.tuner() if isinstance(method, Preset) else method
+    return found if isinstance(found, Tuner) else None
+
+
 def _has_knobs(method: Method | Tuner) -> bool:
     """Whether the method, or its client policy, may read the space's scope `policy`; strangers may."""
-    tuner = method.tuner() if isinstance(method, Preset) else method
-    reader = tuner.policy if isinstance(tuner, Tuner) else method
+    tuner = _parts_of(method)
+    reader = method if tuner is None else tuner.policy
     return hasattr(reader, "tuned") or not type(reader).__module__.startswith("fedhpo.")
 
 
@@ -72,8 +102,8 @@ def compares_often(method: Method | Tuner) -> bool:
     """Whether trials are compared by scores of several rounds; of `auto` it is not known beforehand."""
     if isinstance(method, Auto):
         return True
-    tuner = method.tuner() if isinstance(method, Preset) else method
-    if not isinstance(tuner, Tuner):
+    tuner = _parts_of(method)
+    if tuner is None:
         return False
     exchanges = tuner.exchange is not None and tuner.exchange.judge == "evaluation"
     return exchanges or bool(getattr(tuner.schedule, "compares_often", True))

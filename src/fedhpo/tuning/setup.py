@@ -131,7 +131,6 @@ def prepare(
     if isinstance(chosen, FLoRA | FTS):
         check_local_scoring(objective, federation, chosen.name)
     check_criteria(criteria, chosen, evaluator)
-    check_choice(evaluator, objective, federation)
     wanted = metrics_of(objective, [*metrics, *_further(criteria, metrics)], federation)
     federation.measure(wanted)
     check_scored(objective, federation, wanted)
@@ -150,7 +149,7 @@ def prepare(
     if isinstance(chosen, Method):
         chosen.check_federation(federation)
     if evaluator.personalised:
-        federation.require({QUERY}, "a personalised score")
+        federation.require({QUERY}, "evaluation.personalised")
         if not federation.fine_tunes:
             raise InputError(
                 "evaluation.personalised: a model that is trained whole, or was recorded, cannot be "
@@ -178,7 +177,8 @@ def prepare(
         failures=failures,
         criteria=criteria,
     )
-    chosen.rounds(search)  # refuses a budget that is too small
+    planned = chosen.rounds(search)  # refuses a budget that is too small
+    check_choice(search, federation, chosen.name, planned)
     private = evaluator.privacy is not None
     # Where clients are asked by queries, what they know is in the choice already.
     some = evaluator.clients is not None and not private and QUERY not in chosen.needs

@@ -10,14 +10,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.federation import Federation
 from fedhpo.search.paired import LEAST
 
 if TYPE_CHECKING:
-    from fedhpo.protocol.objective import Objective
     from fedhpo.run import Run
-    from fedhpo.search.evaluator import Evaluator
     from fedhpo.search.search import Search
 
 #: The fact of a run's record that names how it chooses; without it, by means.
@@ -34,10 +33,18 @@ _UNGUARDED = (
 )
 
 
-def check_choice(evaluator: Evaluator, objective: Objective, federation: Federation) -> None:
-    """Refuse a choice that would change nothing."""
+def check_choice(search: Search, federation: Federation, method: str, trained: int) -> None:
+    """Refuse a choice that would change nothing; `trained` are the rounds that the method plans."""
+    evaluator, objective = search.evaluator, search.objective
     if evaluator.choice is None:
         return
+    if trained <= search.rounds and not search.keeps_baseline:
+        refuse(
+            [
+                f"evaluation.choice = {evaluator.choice!r}: has no effect with {method}, which trains one "
+                "trial: leave it out, or write baseline = true in [budget] to compare it with your own config"
+            ]
+        )
     if objective.over != "mean" or objective.pooled:
         why = f"over = {objective.over!r}" if objective.over != "mean" else "pooled = true"
         raise InputError(

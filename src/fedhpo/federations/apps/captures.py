@@ -102,7 +102,8 @@ class Captures:
             elif name in self.app.config:
                 keys[name] = value
             else:
-                raise unknown_name("run config key of the app", name, self.app.config)
+                unknown = unknown_name("run config key of the app", name, self.app.config)
+                raise InputError(f"space.model.{name}: {unknown}")
         return keys, literals
 
     def names(self, config: Mapping[str, Any], captured: Captured, *, plain: bool = False) -> Names:

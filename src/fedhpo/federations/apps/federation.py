@@ -319,7 +319,8 @@ class AppFederation(RemoteClients):
 
         def read(reply: Any, message: Any) -> Any:
             assert isinstance(message, FlowerReply)
-            return read_trained(reply, message.message, work.trial, trial.arrays, self._post.message_bytes)
+            most = self._post.message_bytes, self._most_rows
+            return read_trained(reply, message.message, work.trial, trial.arrays, *most)
 
         def done(status: Status, why: Reason | None, value: Any) -> None:
             one.take(member, status, why, value)

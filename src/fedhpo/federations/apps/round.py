@@ -36,7 +36,6 @@ from fedhpo.protocol.reasons import Reason, Why
 
 _MODEL, _STRATEGY = "model.", "strategy."
 #: Rows that an app may say it has: its clients announce none beforehand.
-_MOST_ROWS = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,12 @@ def asked_config(
 
 
 def read_trained(
-    reply: Any, message: Message, trial: int, arrays: Mapping[str, NDArray[Any]], most_bytes: int
+    reply: Any,
+    message: Message,
+    trial: int,
+    arrays: Mapping[str, NDArray[Any]],
+    most_bytes: int,
+    most_rows: int,
 ) -> AppReply:
     """A client's reply, checked before any strategy sees it."""
     found = facts_of(reply, trial)
@@ -194,15 +198,15 @@ def read_trained(
             raise TaskFailed(Reason(Why.TOO_LARGE))
     moments = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
     size = metrics.get("num-examples", 1)
-    if size > _MOST_ROWS:
-        raise Rejected(f"num-examples is {size:.6g}, expected at most {_MOST_ROWS}")
+    if size > most_rows:
+        raise Rejected(f"num-examples is {size:.6g}, expected at most {most_rows} (most_rows)")
     for name in metrics:
         score_in(metrics, name)
     bounds = {name: (0.0, 1.0) if name.startswith("accuracy") else (-MOST, MOST) for name in moments}
     return AppReply(
         after,
         metrics,
-        size_in({"validation_size": 0, **found}, "validation_size", 0, _MOST_ROWS),
+        size_in({"validation_size": 0, **found}, "validation_size", 0, most_rows),
         {name: score_in(found, name, *bounds[name]) for name in moments},
         [str(key) for key in read] if isinstance(read, list) else None,
         bool(found.get("keeps_state")),

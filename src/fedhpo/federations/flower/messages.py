@@ -52,5 +52,5 @@ def bytes_of(message: Message, name: Any, most: int) -> bytes:
     if not isinstance(found, bytes):
         raise Rejected(f"there is no record of bytes {str(name)[:60]!r}")
     if len(found) > most:
-        raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
+        raise Rejected(f"its model has {len(found)} bytes, at most {most} are read (message_bytes)")
     return found

@@ -71,7 +71,10 @@ class Hello:
         return cls(
             _whole("partition", given.get("partition"), MOST_CLIENTS - 1),
             name,
-            {split: _whole(f"sizes.{split}", sizes.get(split, 0), most_rows) or 0 for split in SPLITS},
+            {
+                split: _whole(f"sizes.{split}", sizes.get(split, 0), most_rows, "most_rows") or 0
+                for split in SPLITS
+            },
             None if shape is None else tuple(_whole("shape", n, 1 << 31) or 0 for n in shape),
             _whole("classes", given.get("classes"), 1 << 31),
             given.get("training", OWN),
@@ -87,11 +90,12 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return tuple(sorted(name[:200] for name in value[:1000]))
 
 
-def _whole(name: str, value: Any, most: int) -> int | None:
+def _whole(name: str, value: Any, most: int, limit: str = "") -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in 0..{most}")
+        of = f" ({limit} = {most})" if limit else ""
+        raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in 0..{most}{of}")
     return value
 
 

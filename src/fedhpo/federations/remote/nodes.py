@@ -54,8 +54,8 @@ class Nodes:
                 break
             if self._post.clock() > end:
                 raise InputError(
-                    f"{self._count} of {wanted} clients are there after {patience:g} s: "
-                    f"start more, or ask for fewer clients{self._refused}"
+                    f"{self._count} of {wanted} clients are there after {patience:g} s (clients = {wanted}, "
+                    f"patience = {patience:g}): start more, or ask for fewer clients{self._refused}"
                 )
             if self._waiting:
                 self._post.collect()

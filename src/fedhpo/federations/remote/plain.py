@@ -66,5 +66,5 @@ class PlainReply:
         if not isinstance(found, bytes):
             raise Rejected(f"its model is {type(found).__name__}, expected bytes")
         if len(found) > most:
-            raise Rejected(f"its model has {len(found)} bytes, at most {most} are read")
+            raise Rejected(f"its model has {len(found)} bytes, at most {most} are read (message_bytes)")
         return found

@@ -97,7 +97,7 @@ def read_scored(
     if not isinstance(further, dict):
         raise Rejected(f"metrics is {type(further).__name__}, expected an object")
     scored = Scored(
-        size_in(found, "size", 0, most_rows),
+        size_in(found, "size", 0, most_rows, "most_rows"),
         score_in(found, "loss", least_loss),
         score_in(found, "accuracy", 0.0, 1.0),
         {name: score_in(further, name, *range_of(name)) for name in metrics},
@@ -157,10 +157,12 @@ def _given(found: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {} if found.get(name) is None else {name: found[name]}
 
 
-def size_in(found: Mapping[str, Any], name: str, low: int, high: int) -> int:
+def size_in(found: Mapping[str, Any], name: str, low: int, high: int, limit: str = "") -> int:
+    """A number of rows, or of the like; `limit` is the setting that bounds it."""
     value = found.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in {low}..{high}")
+        of = f" ({limit} = {high})" if limit else ""
+        raise Rejected(f"{name} is {str(value)[:30]}, expected a whole number in {low}..{high}{of}")
     return value
 
 

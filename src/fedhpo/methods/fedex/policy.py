@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo.core.claims import filled_in
 from fedhpo.core.deprecation import warn_deprecated
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
@@ -95,9 +96,9 @@ class FedExPolicy(FedExSettings):
     """
 
     #: Found before the search began; see `prepare`.
-    found: tuple[Landmark, ...] = ()
+    found: tuple[Landmark, ...] = filled_in(())
     #: The rounds of a full training, once they are known; see `prepare`.
-    rounds: int | None = None
+    rounds: int | None = filled_in(None)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.methods.fedpop.evolution import Evolution, ResampleBy, bottom_and_top
@@ -91,6 +92,9 @@ class FedPopLocal:
         for name in ("discount", "until"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} must lie in [0, 1], not {getattr(self, name)!r}")
+        if self.discount and self.every == 1:
+            found = f"discount = {self.discount:g}: has no effect with every = 1, which goes by one round"
+            refuse([f"{found}: leave it out, or raise every"])
         if self.radius is not None and not 0 <= self.radius < math.inf:
             raise InputError(f"radius must be a finite number of at least 0, not {self.radius!r}")
         if self.norm not in ("box", "euclidean"):

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fedhpo.core.claims import setting
+from fedhpo.core.claims import refuse, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedpop.evolution import ResampleBy
 from fedhpo.methods.fedpop.exchange import Exchange
@@ -101,6 +101,9 @@ class FedPop(Preset):
 
     def tuner(self) -> Tuner:
         """Random configs under the schedule, with FedPop-L at the clients and FedPop-G between trials."""
+        if self.exchange and self.interval == 1 and self.discount != FedPop.discount:
+            found = f"discount = {self.discount:g}: has no effect with interval = 1, which goes by one round"
+            refuse([f"{found}: leave it out, or raise interval"])
         between = Exchange(
             self.interval,
             self.quantile,
