@@ -55,6 +55,7 @@ lint: $(VENV)/.papers
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python benchmarks/graph.py
+	$(BIN)/python benchmarks/english.py
 
 types: $(VENV)/.papers
 	$(BIN)/mypy

@@ -229,5 +229,5 @@ def test_a_score_that_is_the_majority_class_is_said_to_be():
     with fh.simulate("linear", data, train=always, workers=0) as federation:
         result = fh.tune(federation, space, "random", rounds=1, total=2, cohort=8)
         assert result.best_score == pytest.approx(share)
-        assert "no better than to always tell the commonest class" in str(result)
+        assert "does not beat predicting the commonest class" in str(result)
         assert tuned(federation, "auroc").facts["note"] == ""

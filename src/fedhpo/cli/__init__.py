@@ -134,7 +134,11 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     plan = command("plan", "How long a study will take by its clients' clock, before it is run.")
     plan.add_argument("study", metavar="STUDY", help="the study file (TOML), with [federation]")
     plan.add_argument(
-        "--draws", type=positive, metavar="N", default=5, help="times that it is gone through (default: 5)"
+        "--draws",
+        type=positive,
+        metavar="N",
+        default=5,
+        help="simulated passes through the study (default: 5)",
     )
 
     check = command("check", "Is a study right, and what will it cost? Nothing is tuned.")

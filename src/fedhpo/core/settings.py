@@ -73,7 +73,7 @@ def whole_number(name: str, value: Any, least: int = 1) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value as it is told in a message, shortened."""
+    """A value as messages show it, shortened."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -36,7 +36,7 @@ def derive(seed: int, *purpose: int | str) -> int:
 
 
 def sequence(seed: int, *purpose: int | str) -> np.random.SeedSequence:
-    """Seed and purpose as what generators are made of.
+    """Seed and purpose as a `SeedSequence`, from which generators are made.
 
     Each part is written with its kind and its length, so that no two lists of parts read the same: a
     `SeedSequence` of the bare numbers ignores zeros at the end.

@@ -260,7 +260,7 @@ def _read_rows(where: str, entry: Any) -> tuple[Array, Array]:
     """A data set, item by item."""
     try:
         rows = [entry[i] for i in range(len(entry))]
-    except Exception as error:  # the user's own code, or a sequence that is none
+    except Exception as error:  # the user's own code, or not a sequence
         raise InputError(f"{where}: the data set cannot be read: {type(error).__name__}: {error}") from error
     if not rows:
         raise InputError(f"{where}: no rows; allowed: at least 1")

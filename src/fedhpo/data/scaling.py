@@ -20,7 +20,7 @@ SCALES = ("standard", "minmax")
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What one party says of each feature; missing values (NaN) do not count.
+    """One party's statistics of each feature; missing values (NaN) do not count.
 
     >>> both = Moments.of(np.array([[1.0], [3.0]])) + Moments.of(np.array([[8.0]]))
     >>> both.mean, both.std.round(4), both.low, both.high

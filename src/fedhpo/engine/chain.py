@@ -193,7 +193,7 @@ def _as_layer(
 
 
 def _attributes(module: nn.Module) -> list[tuple[int, str, int]]:
-    """What hangs on the module's parts, by identity; hooks come and go, and layers' rates are put back."""
+    """The state of the module's parts, by identity; hooks come and go, and layers' rates are put back."""
     return [
         (id(part), name, id(value))
         for part in module.modules()

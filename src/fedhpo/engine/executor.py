@@ -77,13 +77,13 @@ class Job:
     rounds: int = 0
 
     def context(self, seed: int, device: str) -> TrainContext:
-        """What a training function of the user's own is told of this job."""
+        """The context that a user's training function gets for this job."""
         return TrainContext(self.round, self.rounds or self.round + 1, self.trial, self.client, seed, device)
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a client says of its training; `failure` is None if its update may be used."""
+    """A client's report of its training; `failure` is None if its update may be used."""
 
     failure: Reason | None = None
     train_size: int = 0
@@ -145,7 +145,7 @@ _BLOCK = 1 << 14
 
 def add_up(parts: Sequence[Vector], total: Vector) -> None:
     """Write the sum of `parts`, taken from first to last, into `total`."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked at the end
         for begin in range(0, len(total), _BLOCK):
             block = total[begin : begin + _BLOCK]
             block[:] = parts[0][begin : begin + _BLOCK]
@@ -166,7 +166,7 @@ class Sums:
             return JobResult(failure=problem, train_size=result.train_size)
         clip = self._shares.clip
         scale = 1.0 if clip is None else clip_scale(change, clip)
-        # What comes of it is looked at in the end.
+        # The result is checked at the end.
         self._out[self._shares.rows[job]].add_(
             torch.from_numpy(change), alpha=scale * self._shares.weights[job]
         )

@@ -62,7 +62,7 @@ def model_factory(model: Any, data: FederatedData) -> ModelFactory:
 
 
 def _own_model(name: str) -> ModelFactory:
-    """What a name that is none of ours refers to."""
+    """The object that a name of the user's refers to."""
     if not models.brings(name):
         raise InputError(f"{models.unknown(name)}; or give a torch.nn.Module, or a function that builds one")
     found: ModelFactory = models.find(name)

@@ -35,7 +35,7 @@ def model_of(factory: ModelFactory, hyperparameters: Mapping[str, Any]) -> dict[
         walk.visit(factory, "")
     try:
         module = build(factory, hyperparameters, 0)
-    except Exception:  # what is wrong with it is said when the first trial starts
+    except Exception:  # the first trial's start says what is wrong
         return {"code": walk.fingerprint(name)}
     for part in module.modules():
         walk.visit(type(part), type(part).__qualname__)

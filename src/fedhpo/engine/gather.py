@@ -141,7 +141,7 @@ class Gathering:
             self.status[member], self.reasons[member] = Status.FAILED, problem or Reason(Why.NO_UPDATE)
         else:
             result = self._limited(member, result)
-            with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at in the end
+            with np.errstate(over="ignore", invalid="ignore"):  # the result is checked at the end
                 self.aggregate.add(update, result.train_size, member)
             if self.products is not None:
                 self.products.add(member, update)

@@ -37,7 +37,7 @@ def score(
 ) -> ClientScores:
     """Score the module on each client's rows (one array of rows per client).
 
-    What it says of each row is put into the list `outputs`, batch by batch: probabilities, or numbers.
+    The list `outputs` receives its predictions for each row, batch by batch: probabilities, or numbers.
     """
     module.eval()
     everything = np.concatenate(rows) if rows else np.empty(0, np.int64)

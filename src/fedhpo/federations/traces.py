@@ -21,9 +21,9 @@ from fedhpo.protocol.federation import Floats
 DAY = 86_400.0
 #: When clients are there most, in hours after midnight, and by how much their clocks differ.
 _PEAK, _ZONES = 2.0, 3.0
-#: In how many steps of a stay it is looked whether enough clients have come.
+#: How many times in a stay the number of present clients is checked.
 _STEPS = 60
-#: So long it is waited for clients, at least: a week has all kinds of days.
+#: The shortest wait for clients, in seconds: a week has all kinds of days.
 _WEEK = 7 * DAY
 
 

@@ -39,7 +39,7 @@ def tune(
 
     The run's directory is `run-dir` in the app's run config, an absolute path: a `ServerApp` does not run
     where it was started. Deadline, quorum and the like stand in the study's section `[flower]`. Data and
-    training are the clients' affair. `model` is for models that are none of torch's (`Arrays`).
+    training are the clients' affair. `model` is for non-PyTorch models (`Arrays`).
     """
     study = study if isinstance(study, Study) else Study.load(study)
     directory = run_directory(context.run_config)

@@ -172,7 +172,7 @@ def _culprit(
 
 
 def _tell(members: Mapping[int, tuple[Any, connection.Connection]], party: int, message: Any) -> None:
-    with contextlib.suppress(OSError):  # a party that is gone is noticed when it is waited for
+    with contextlib.suppress(OSError):  # the next wait notices a party that is gone
         members[party][1].send(message)
 
 

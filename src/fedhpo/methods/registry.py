@@ -90,10 +90,10 @@ def settings_class(registry: Registry[type[Any]], name: Any, key: str = "") -> t
     """The class that has this name, whose fields are its settings."""
     found: Any = registry.find(name, key)
     if not isinstance(found, type) or not is_dataclass(found):
-        what = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
+        what = "a plain class" if isinstance(found, type) else f"an object of type {type(found).__name__}"
         raise InputError(
-            f"{key or registry.kind} = {name!r}: must be a dataclass, whose fields are its settings; it is "
-            f"{what} that is none"
+            f"{key or registry.kind} = {name!r}: must be a dataclass, whose fields are its settings; "
+            f"found {what}"
         )
     if registry.kind == "method" and not issubclass(found, Method):
         raise InputError(f"{key or 'method'} = {name!r}: must inherit from fedhpo.Method")

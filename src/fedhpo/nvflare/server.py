@@ -21,7 +21,7 @@ class Server:
 
     `study` is the study's tables, `run` the run's directory on the server's machine, an absolute path:
     NVFlare starts a job in a directory of its own. A subclass may have a method `model()` that returns what
-    the server begins with, such as `Arrays(function)`, where the model is none of torch's.
+    the server begins with, such as `Arrays(function)`, where the model is not PyTorch's.
     """
 
     model: Any = None
@@ -58,7 +58,7 @@ def tune(
     """Tune a study over `collab.clients`, inside a `@collab.main` of your own; the same `run` again goes on.
 
     Deadline, quorum and the like stand in the study's section `[nvflare]`. Data and training are the clients'
-    affair. `model` is for models that are none of torch's (`Arrays`).
+    affair. `model` is for non-PyTorch models (`Arrays`).
     """
     directory = Path(run).expanduser()
     with federation_of(clients, study, directory, model) as federation:

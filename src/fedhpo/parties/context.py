@@ -15,7 +15,7 @@ class Context(Protocol):
 
     @property
     def node_config(self) -> Mapping[str, Any]:
-        """What its owner says of it: `partition-id`, `name` and the like."""
+        """Its owner's settings: `partition-id`, `name` and the like."""
 
 
 class Memory(Protocol):

@@ -99,7 +99,7 @@ class EstimatorParty:
 
     @staticmethod
     def _fitted(here: _Here, task: Task) -> Any:
-        """An estimator fitted on this node's training rows: the same one, however often it is asked for."""
+        """An estimator fitted on this node's training rows: the same one at every call."""
         return fitted(here.learner, config_of(task), *here.rows("train"), derive(task.seed[0], "fit") % 2**32)
 
 

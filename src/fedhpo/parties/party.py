@@ -1,4 +1,4 @@
-"""What a client does when it is asked, and the kinds of function that it may be made of."""
+"""The client's side: how it answers tasks, and the kinds of function that it is made of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QueryFunction = Callable[[Mapping[str, Any], NamedArrays, Task, Context], Any]
 
 
 class Party(Protocol):
-    """What a client does when it is asked; a model is named arrays, or the bytes of boosted trees."""
+    """A client that answers tasks; a model is named arrays, or the bytes of boosted trees."""
 
     @property
     def tells(self) -> bool:

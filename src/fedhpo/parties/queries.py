@@ -47,7 +47,7 @@ def local_search_of(given: Mapping[str, Any]) -> LocalSearch:
 
 
 def searched(answer: Answer, tells: bool) -> tuple[dict[str, Any], dict[str, int]]:
-    """What a client tells of its own search, and what that cost; how many rows it has only if it `tells`."""
+    """The result of a client's own search and its cost; its number of rows only if it `tells`."""
     if answer.status == Status.MISSING:
         raise TaskMissing(answer.reason or Reason(Why.LATE))
     if answer.status != Status.OK:

@@ -58,7 +58,7 @@ class NodeRows:
         return rows if self.tells else min(rows, 1)
 
     def hello(self, context: Context, training: str) -> Hello:
-        """What this node says of itself."""
+        """This node's description of itself."""
         data, place = self.of(context, 0), self.place(context, 0)
         sizes = {split: self.told(len(getattr(data, split).rows(place))) for split in SPLITS}
         return Hello(*named(context), sizes, data.shape, data.classes, training)

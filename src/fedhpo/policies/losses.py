@@ -1,4 +1,4 @@
-"""What a round's report says of its members' losses after local training."""
+"""The members' losses after local training, from a round's report."""
 
 from __future__ import annotations
 

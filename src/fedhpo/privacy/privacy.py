@@ -52,8 +52,8 @@ class Privacy:
     learn from scores inside rounds are refused.
 
     `evaluations` is the number of releases to plan for: scores, or rungs from which some trials are chosen,
-    and the rounds in which one client is heard. If it is left out, it is counted by going through the
-    method without training. The release that would overspend is refused.
+    and the rounds that one client replies to. If it is left out, a pass through the method without training
+    counts them. The release that would overspend is refused.
 
     `release = "simulated"` draws noise from the run's seeded generator: repeatable, and no protection for
     real people. `"exact"` draws by OpenDP on a grid of whole numbers, safe against attacks on floating

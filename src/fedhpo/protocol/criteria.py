@@ -244,7 +244,7 @@ class Criteria:
         return replace(score, rank_value=rank, others=others, limited=limited, violation=violation)
 
     def told(self, first: Objective, score: Score | None) -> dict[str, Any]:
-        """What result.json says of a trial: its value of each objective, and how it keeps the constraints."""
+        """A trial in result.json: its value of each objective, and how it keeps the constraints."""
         if not self:
             return {}
         known = score is not None and len(score.others) == len(self.others)

@@ -192,7 +192,7 @@ class Session(Protocol):
         """
 
     def withheld(self, trial: int, round: int) -> RoundReport | None:
-        """The report of a trial's last round with the scores that were kept back; None if it is gone."""
+        """The report of a trial's last round with the scores that were kept back; None if it is lost."""
 
     # Virtual time
 

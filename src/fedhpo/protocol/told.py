@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 class _Classes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Tells the probabilities of the rows that it is asked for by number."""
+    """Returns the probabilities of rows, by their numbers."""
 
     def __init__(self, outputs: Array) -> None:
         self.outputs = outputs
@@ -29,7 +29,7 @@ class _Classes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Tells the predictions of the rows that it is asked for by number."""
+    """Returns the predictions of rows, by their numbers."""
 
     def __init__(self, outputs: Array) -> None:
         self.outputs = outputs

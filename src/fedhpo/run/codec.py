@@ -245,7 +245,7 @@ def _columns(header: Any, payload: bytes, offset: int, types: dict[str, str]) ->
 
 
 def _narrow(column: NDArray[Any]) -> tuple[Any, bytes]:
-    """What the header says of a column, and its bytes, as few as hold it exactly."""
+    """A column's entry in the header, and its bytes, as few as hold it exactly."""
     if column.dtype.kind == "f":
         short = column.astype("<f4")
         exact = short.astype("<f8").tobytes() == column.tobytes()

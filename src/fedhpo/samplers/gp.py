@@ -59,7 +59,7 @@ class GP:
     acquisition: str = "ei"
     startup: int | None = None
 
-    #: So many objectives it has a model of; of more it is told one number.
+    #: The most objectives that it models; more are combined into one number.
     objectives: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from fedhpo.samplers.untried import finite_size, untried
 from fedhpo.space import Choice, Float, Hyperparameter, Int, Space
 from fedhpo.space.config import Config
 
-#: So often it is asked again where a suggestion was tried before.
+#: How often the sampler is asked again after a suggestion that was tried before.
 _TRIES = 3
 
 
@@ -64,7 +64,7 @@ class OptunaSampler:
         rng: np.random.Generator,
         pool: Sequence[Config] | None = None,
     ) -> Config | None:
-        """What the sampler asks for, told of the highest rung; configs not observed yet count as running."""
+        """The sampler's suggestion from the highest rung; configs not observed yet count as running."""
         optuna = _optuna()
         tried, free = known(asked), None if pool is None else set(pool)
         with _quiet(optuna):

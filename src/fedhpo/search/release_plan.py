@@ -1,4 +1,4 @@
-"""How many private releases a method will ask for: it is gone through without training.
+"""How many private releases a method will ask for, counted by a pass without training.
 
 Nothing that a schedule does depends on which trials are good, only on how many there are, so a method
 that is given models for which every round succeeds counts its own releases.

@@ -290,7 +290,7 @@ class Search:
         return tried
 
     def _apart(self, number: int, config: Config) -> Trial:
-        """A trial that is none of the search."""
+        """A trial outside the search."""
         self.session.start(number, config.model, derive(self.seed, "trial", number))
         state = Fixed().begin(config, self.space, stream(self.seed, "policy", number))
         return Trial(number, config, state, self._scores_in_round(Fixed()))
@@ -359,7 +359,7 @@ class Search:
         return trials if left is None else trials[: max(0, int(left) - under_way)]
 
     def there(self, clients: Ints, least: int) -> Ints:
-        """Those of the clients that are there now; where fewer than `least` are, it is waited for them.
+        """The clients that are available now; waits until at least `least` are.
 
         All of them, unless the federation simulates time.
         """
@@ -543,7 +543,7 @@ class Search:
         return leader_of(self.trials, self._incumbent, self.evaluator, self.objective)
 
     def tell(self, kind: str) -> None:
-        """Tell callbacks of progress that is no training, so that one of them may stop the run."""
+        """Report non-training progress to callbacks, so that one of them may stop the run."""
         self._emit(kind, ())
 
     def _emit(self, kind: str, trials: Sequence[Trial]) -> None:

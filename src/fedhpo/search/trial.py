@@ -22,7 +22,7 @@ TRAINING, FINISHED, ELIMINATED, FAILED = "training", "finished", "eliminated", "
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What each client said of a trial after `round` rounds; `number` counts the search's evaluations."""
+    """Each client's scores of a trial after `round` rounds; `number` counts the search's evaluations."""
 
     number: int
     round: int

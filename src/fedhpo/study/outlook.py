@@ -66,7 +66,7 @@ def outlook(study: Study, workers: int | None = None) -> Outlook:
     return Outlook(facts, {name: found for name, found in rows.items() if found})
 
 
-#: What a plan says of time, which means nothing where the study does not say how fast clients are.
+#: A plan's times, which mean nothing unless the study says how fast clients are.
 CLOCK = ("mean_seconds", "least_seconds", "most_seconds", "seconds", "round_seconds")
 
 

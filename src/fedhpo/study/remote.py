@@ -41,7 +41,7 @@ def waiting(study: Study, runtime: str, directory: Path | None) -> dict[str, Any
 
 
 def say(study: Study, federation: Federation) -> None:
-    """What the run says of the study, where there is no command line to say it."""
+    """The run's notes about the study, where there is no command line to print them."""
     for line in study.said(federation):
         print(f"fedhpo: {line}", file=sys.stderr, flush=True)
 

@@ -524,7 +524,7 @@ class Study:
                 raise self._error("", error) from None
 
     def said(self, federation: Federation | None = None) -> list[str]:
-        """What the run says of the study: sections that are set aside, and a training that is a default."""
+        """The run's notes: sections that are set aside, and a training that is a default."""
         place = federation.place if federation is not None else FLOWER if self.file.app else SIMULATION
         if place not in PLACES:
             return []

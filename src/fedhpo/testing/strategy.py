@@ -8,7 +8,7 @@ class TestMine(StrategySuite):
         return MyStrategy(momentum=0.9)
 ```
 
-A run that was killed must go on as if nothing had happened, and a copy of a trial must not hang on the other.
+A run that was killed must go on as if nothing had happened, and copies of a trial are independent.
 So what a strategy remembers must be its attributes: numbers, texts, bytes, arrays, records, lists and dicts.
 """
 
@@ -46,7 +46,7 @@ class StrategySuite:
         return {"w": np.zeros((3, 2), np.float32), "b": np.zeros(2)}
 
     def metrics(self, client: int) -> Mapping[str, Any]:
-        """What a client tells of its training."""
+        """A client's reply to a training task."""
         return {"num-examples": 10 + client, "train_loss": 1.0 + client}
 
     # Helpers

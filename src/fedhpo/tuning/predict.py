@@ -123,7 +123,7 @@ def scores_of(search: Search, trial: Trial) -> dict[str, Any]:
 
 
 def majority_note(federation: Federation, objective: Objective, best: Mapping[str, Any] | None) -> str:
-    """Says so where the best score is what a model reaches that always tells the commonest class."""
+    """A note where the best score does not beat predicting the commonest class."""
     share = federation.about.majority
     value = ((best or {}).get("validation") or {}).get("value")
     if (
@@ -137,6 +137,6 @@ def majority_note(federation: Federation, objective: Objective, best: Mapping[st
     if objective.weighting != "size" or accuracy > share + 1e-6:
         return ""
     return (
-        f"{objective.metric} {value:.4f} is no better than to always tell the commonest class "
+        f"{objective.metric} {value:.4f} does not beat predicting the commonest class "
         f"({share:.1%} of validation rows): look at 'balanced_accuracy', 'auroc' or 'f1'"
     )

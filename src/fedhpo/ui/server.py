@@ -1,4 +1,4 @@
-"""Serves the page on this machine until it is told to stop."""
+"""Serves the page on this machine until a signal stops it."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _many(
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page says of a run; its record has the rest."""
+    """A run's facts for the page; its record has the rest."""
     best = result["best"]
     policies = {one["trial"]: one for one in result["policies"]}
     logs = policies[best["trial"]]["rounds"][-1]["log_weights"]

@@ -144,7 +144,7 @@ def _ends(figure: Curves) -> str:
 
 
 def _notes(figure: Curves | Dots) -> list[str]:
-    """What else is to be said of a figure, for which single searches must be known."""
+    """A figure's notes that need single searches."""
     if figure.number == "3" and isinstance(figure, Curves):
         near = ", ".join(f"{enough(figure, table)} on {table}" for table in figure.tables)
         return [f"No worse than asking all clients, by {MARGIN:g} point: {near} (paper: about 100)."]

@@ -167,7 +167,7 @@ class Bench:
         return Searches(found.seen + noise.scale * drawn, found.truth)
 
     def pilot(self, name: str, heterogeneity: float = 0.0, *, uniform: bool = False) -> Pilot:
-        """What every client says of every config at the end of its training."""
+        """Every client's score of every config at the end of training."""
         found = pilot_of_table(self.tables[name], Objective("error"), heterogeneity=heterogeneity)
         return found.uniform() if uniform else found
 

@@ -309,7 +309,7 @@ def evaluate_config(captured: Captured, round: int, arrays: Mapping[str, NDArray
     """The config that the strategy's own `configure_evaluate` sends in a round, which counts from 1.
 
     Where the app skips evaluation in this round by a flag `skip`, that of the next round without it is taken:
-    a skipped evaluation would return numbers that are none.
+    a skipped evaluation would return placeholders.
     """
     assume_identity(1, 1)
     asked = {}

@@ -177,7 +177,7 @@ class AppFederation(RemoteClients):
         ]
 
     def _found_by(self, number: int) -> Mapping[str, float]:
-        """What the server, or the last round, says of a trial."""
+        """A trial's score from the server, or from its last round."""
         trial = self._trials[number]
         self._trials.idle(number)
         if self._objective.from_ != SERVER:

@@ -29,7 +29,7 @@ _CHANGES_LOSS = re.compile(
 def server_metrics(
     captured: Captured, round: int, arrays: Mapping[str, NDArray[Any]], metric: str
 ) -> dict[str, float]:
-    """What the server's `evaluate_fn` says of a model.
+    """The score that the server's `evaluate_fn` gives a model.
 
     It is not asked as in the last round, where some apps turn to their test rows, unless the metric is only
     there: some apps score nothing before.

@@ -157,7 +157,7 @@ class _AppTask:
         return metrics_of_reply(reply)
 
     def _trained_at_zero(self, arrays: ArrayRecord) -> dict[str, Any]:
-        """What training says of the model that came, all learning rates being 0; nothing of it is kept."""
+        """The training metrics of the received model at learning rate 0; the trained model is discarded."""
         zero = self._how["at_zero"]
         reply, _ = self._call(messages.TRAIN, arrays, zero["config"], zero["run"], zero["literals"])
         after, _ = records_of(reply)

@@ -138,7 +138,7 @@ class RemoteClients(Federation):
         self.capabilities = frozenset({QUERY, REPEATABLE} if repeatable else {QUERY})
 
     def fingerprint(self, model: Mapping[str, Any]) -> dict[str, Any]:
-        """What clients said of themselves: their rows stay with them, only how many there are is known."""
+        """The clients' own description: rows stay with them, only their number is known."""
         hellos = self._clients.hellos
         return {
             **self._belongs,

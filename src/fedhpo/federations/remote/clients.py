@@ -37,7 +37,7 @@ PARTITION, NAME, NODE, EITHER = "partition", "name", "node", "partition or name"
 
 @dataclass(frozen=True)
 class Hello:
-    """What a node says of itself."""
+    """A node's description of itself."""
 
     partition: int | None = None
     name: str | None = None

@@ -47,7 +47,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         What brings messages to the clients' nodes, and replies back.
     model
         A name from `fedhpo.models`, a callable that builds a `torch.nn.Module`, a module, or, for models that
-        are none of torch's, `Arrays(function)`.
+        are not PyTorch's, `Arrays(function)`.
     server, aggregation
         The server optimiser, and how updates are put together; see `fedhpo.simulate`. Here it is a rule that
         a quarter of hostile clients does not overturn (`fedhpo.aggregation.presets.SAFE`) if left out.

@@ -80,7 +80,7 @@ class _Round:
         return self.trips.over
 
     def reply(self, place: int) -> Reply:
-        """What is told of a member: that it failed in some trip, else what it sent in all of them."""
+        """A member's outcome: its failure in some trip, or everything that it sent."""
         own = self.all.get(place, [])
         if not own:
             return Reply(Status.MISSING, ours(Why.DROPPED, "the training ended before its turn"))

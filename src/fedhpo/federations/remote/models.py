@@ -20,7 +20,7 @@ from fedhpo.federations.remote.layout import Layout
 
 @dataclass(frozen=True)
 class Arrays:
-    """A model that is none of torch's: named arrays, made by `function(seed, **hyperparameters)`.
+    """A non-PyTorch model: named arrays, made by `function(seed, **hyperparameters)`.
 
     >>> import numpy as np
     >>> model = Arrays(lambda seed, width=3: {"weight": np.zeros(width)})

@@ -1,4 +1,4 @@
-"""What a client says of a task, checked: trial, sizes and scores, then the arrays."""
+"""A client's reply to a task, checked: trial, sizes and scores, then the arrays."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def check_token(reply: Any, task: Mapping[str, Any]) -> None:
 
 
 def facts_of(reply: Any, trial: int) -> Mapping[str, Any]:
-    """What a reply says of the trial that was asked about; a failure that it tells is raised."""
+    """The reply's part about one trial; a reported failure is raised."""
     found = _mapping(reply)
     if found.get("trial") != trial or isinstance(found.get("trial"), bool):
         raise Rejected(f"the reply is to trial {str(found.get('trial'))[:20]}, asked was trial {trial}")

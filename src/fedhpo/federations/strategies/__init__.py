@@ -1,1 +1,1 @@
-"""Flower's strategies as what makes a trial's next model from its clients' replies."""
+"""Flower's strategies as aggregators: they make a trial's next model from its clients' replies."""

@@ -160,7 +160,7 @@ class FedExPolicy(FedExSettings):
         for name in ("metric", "clip", "eliminate"):
             if name in tuned:
                 raise InputError(
-                    f"privacy: policy.{name} cannot be tuned, as what a score may be hangs on it"
+                    f"privacy: policy.{name} cannot be tuned, because the score's range depends on it"
                 )
         own = self.tuned(space.default())
         if own.grid is not None:

@@ -1,4 +1,4 @@
-"""What a round's report says of each member's hyperparameters: a score of which less is better."""
+"""Scores of each member's hyperparameters from a round's report; less is better."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class Exchange:
         }
 
     def _told(self, search: Search, trial: Trial, scores: Mapping[Trial, float]) -> float | None:
-        """What a trial was judged by, as it is told: a loss, or a score in the objective's metric."""
+        """The value that a trial was judged by, for display: a loss, or a score in the objective's metric."""
         by_loss = self.judge == "losses" and search.evaluator.privacy is None
         value = scores[trial] if by_loss or trial.score is None else trial.score.value
         return value if math.isfinite(value) else None

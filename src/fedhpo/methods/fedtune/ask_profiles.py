@@ -36,7 +36,7 @@ class ProfileQuery:
     """Which cell a client is in, by randomised response.
 
     `release` "simulated" draws from the run's seeded generator: repeatable, and no protection, as whoever
-    knows the seed can undo it. A real client draws from its system's own source, whatever it is asked.
+    knows the seed can undo it. A real client draws from its system's own source, whatever the query says.
     """
 
     indices: Sequence[float]

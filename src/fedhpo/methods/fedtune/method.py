@@ -180,7 +180,7 @@ class FedTune(Method):
         return table_sections(search.facts.get("table"))
 
     def _profiles(self, search: Search) -> Profiles | None:
-        """What the clients told of their profiles, where they are asked."""
+        """The profiles that clients sent, where they are asked."""
         if not self._asks:
             return None
         edges = None if self.proxy is None else self._proxy_set(search.seed).edges

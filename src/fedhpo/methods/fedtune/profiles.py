@@ -59,5 +59,5 @@ class Profiles:
         return [cell for cell, share in enumerate(self.shares) if share > 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """What a table says of the distribution that it was made for."""
+        """The distribution that a table was made for."""
         return {"source": self.source, "shares": [round(share, 6) for share in self.shares]}

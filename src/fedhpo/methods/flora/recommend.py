@@ -48,7 +48,7 @@ def recommend(
 def _diagnosed(
     method: FLoRA, parties: Sequence[PartyPairs], surface: Surface, config: Config, search: Search
 ) -> dict[str, Any] | None:
-    """What can be said of parties and surfaces; that it cannot be said ends no run."""
+    """Diagnostics of parties and surfaces; a run goes on where they cannot be computed."""
     own, over = local_part(search.space.default()), search.objective.over
     try:
         found = diagnose(

@@ -112,7 +112,7 @@ def advice_of(
     rounds: int = RUNGS,
     proxy: Suitability | None = None,
 ) -> Advice:
-    """What a pilot says of choosing the best of `configs` configs, of `rounds` each, under an evaluator."""
+    """A pilot's odds of choosing the best of `configs` configs, of `rounds` each, under an evaluator."""
     privacy = evaluator.privacy
     epsilon = None if privacy is None else privacy.epsilon
     noise = Noise(

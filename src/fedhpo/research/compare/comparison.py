@@ -70,7 +70,7 @@ class Comparison:
         return pairs(self.scores(), self.maximise)
 
     def in_words(self) -> list[str]:
-        """What may be said of the differences, and of the gain over the user's own config."""
+        """Verdicts on the differences, and on the gain over the user's own config."""
         return [*in_words(self.pairs, len(self.seeds)), *self._gains()]
 
     def _gains(self) -> Iterator[str]:

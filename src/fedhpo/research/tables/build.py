@@ -276,7 +276,7 @@ class _Curves:
         return left
 
     def _score(self, place: int, group: range) -> None:
-        """What every client says of each of these configs. Only that is recorded, not each row's score."""
+        """Every client's scores of these configs. Rows' own scores are not recorded."""
 
         def scored() -> Mapping[str, str]:
             wrong, loss = self._scoring.score(self._federation, group)

@@ -150,7 +150,7 @@ class CurveTable:
         return int(np.searchsorted(self.rounds, round, side="right")) - 1
 
     def scores(self, config: int, round: int, heterogeneity: float = 0.0) -> Scores:
-        """What all validation clients said of a config after so many rounds; NaN before the first score."""
+        """All validation clients' scores of a config after `rounds` rounds; NaN before the first score."""
         place, clients = self.place(round), self.validation_clients
         loss, error = np.full((2, len(clients)), np.nan)
         if place >= 0:

@@ -64,7 +64,7 @@ def diagnose(
     except InputError as error:  # more pairs than a Gaussian process of all of them takes
         figures, reason = {}, f"no party was left out: {error}"
     recommended, why = recommend(figures, differ, reason)
-    # Delta does not hang on the config; any will do where none was recommended.
+    # Delta does not depend on the config; any will do where none was recommended.
     terms = bound_terms(space, parties, own, parties[0].configs[0] if config is None else config)
     counts = party_weights(parties, weighting)
     rows = [
