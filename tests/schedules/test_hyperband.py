@@ -71,7 +71,7 @@ def test_rungs_of_lengths_that_are_no_power_of_the_rate() -> None:
     assert [str(b) for b in Hyperband().brackets(2)] == ["1@2"]
 
 
-@given(st.integers(1, 500), st.integers(1, 60), st.integers(2, 5), st.integers(1, 500))
+@given(st.integers(2, 500), st.integers(1, 60), st.integers(2, 5), st.integers(1, 500))
 def test_a_plan_keeps_to_the_total_and_leaves_less_than_a_training(
     rounds: int, trainings: int, rate: int, unit: int
 ) -> None:

@@ -50,8 +50,8 @@ def refuse_without_effect(
     if isinstance(sampler, Grid) and sampler.points != Grid.points and federation.about.pool is not None:
         refuse(
             [
-                f"method.points = {shown(sampler.points)}: has no effect where configs are those of a table, "
-                "which are tried one after the other: leave it out"
+                f"method.points = {shown(sampler.points)}: has no effect with {method.name} on a table: "
+                "its configs are tried one after the other: leave it out"
             ]
         )
     private = evaluator.privacy
