@@ -177,12 +177,13 @@ def resumed(name: str, folder: Path, *, same_bits: bool) -> str:
 
     Where bits are others than on the machine that made it, only figures are compared.
     """
+    from fedhpo.core.errors import InputError
     from fedhpo.run import OtherVersionError
 
     run, known = unpacked(name, folder), expected()["runs"][name]
     try:
         result = go_on(kept_runs()[name], run)
-    except OtherVersionError as error:
+    except (OtherVersionError, InputError) as error:
         return "refused" if "git checkout" in str(error) else str(error)
     found = outcome(run, result)
     if result.status != "finished":

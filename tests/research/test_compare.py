@@ -218,7 +218,10 @@ def test_every_setting_of_an_evaluation_can_be_given():
     recent = adjusted(study, parser().parse_args(["compare", "--table", "mnist", *averages]))
     assert (recent.evaluator.average, recent.evaluator.paired) == ("recent", study.evaluator.paired)
     with pytest.raises(InputError, match="mechanism"):
-        adjusted(study, parser().parse_args(["compare", "--table", "mnist", "--mechanism", "none"]))
+        adjusted(
+            study,
+            parser().parse_args(["compare", "--table", "mnist", "--epsilon", "1", "--mechanism", "none"]),
+        )
 
 
 def test_keys_that_only_other_methods_honour_are_set_aside():

@@ -77,5 +77,5 @@ def test_mistakes_are_named() -> None:
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtraError, match=r"fedhpo\[optuna\]"):
+    with pytest.raises(MissingExtraError, match=r"\[optuna\]"):
         OptunaSampler().suggest(PLANE, [], [], np.random.default_rng(0))

@@ -15,6 +15,7 @@ import fedhpo as fh
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.methods import BOHB, GP, TPE, Hyperband
 from fedhpo.policies import Fixed
+from fedhpo.privacy import selection
 from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
@@ -321,13 +322,13 @@ def test_the_history_holds_released_scores_and_no_others(tmp_path):
 def scales(monkeypatch, privacy, method, **options):
     """The scale of the noise in each choice of a run with 100 clients."""
     found = []
-    plain = private.SELECTIONS["topk"]
+    plain = selection.SELECTIONS["topk"]
 
     def spy(values, count, epsilon, sensitivity, noise):
         found.append((len(values), count, 2 * count * sensitivity / epsilon))
         return plain(values, count, epsilon, sensitivity, noise)
 
-    monkeypatch.setattr(private, "SELECTIONS", {"topk": spy})
+    monkeypatch.setattr(selection, "SELECTIONS", {"topk": spy})
     result = tune(privacy, ToyFederation(clients=100), method, **options)
     return result, found
 

@@ -61,6 +61,10 @@ class WorkersUnavailable(FedhpoError):
     __module__ = "fedhpo.errors"
 
 
+#: Kinds of name that people bring from other tools.
+_WORDED = ("key", "method", "type", "metric", "model", "hyperparameter")
+
+
 def unknown_name(
     kind: str, name: object, known: Iterable[str], means: Mapping[str, str] | None = None
 ) -> InputError:
@@ -75,8 +79,9 @@ def unknown_name(
     near = (means or {}).get(name) if isinstance(name, str) else None
     near = near or nearest(name, known)
     hint = f" (did you mean {near!r}?)" if near else ""
-    if not near and isinstance(name, str) and name.casefold() in KEYS:
-        hint = f" ({KEYS[name.casefold()]})"
+    known_elsewhere = isinstance(name, str) and name.casefold() in KEYS
+    if not near and known_elsewhere and any(word in kind for word in _WORDED):
+        hint = f" ({KEYS[str(name).casefold()]})"
     found = repr(name)
     found = found if len(found) <= 80 else f"{found[:77]}..."
     return InputError(f"unknown {kind} {found}{hint}; known: {', '.join(known)}")

@@ -12,6 +12,12 @@ from typing import Any
 #: From module and name as they are to those that runs hold.
 MOVED: Mapping[str, str] = {
     "fedhpo.methods.fedex.policy.FedExPolicy": "fedhpo.methods.fedex.policy.FedEx",
+    "fedhpo.study.proxied.Proxied.method.<locals>.<lambda>": (
+        "fedhpo.study.study.Study._proxy.<locals>.<lambda>"
+    ),
+    "fedhpo.study.proxied.TableProxied.method.<locals>.<lambda>": (
+        "fedhpo.study.study.Study._on_proxy_data.<locals>.<lambda>"
+    ),
 }
 
 
@@ -28,5 +34,15 @@ def kept_name(thing: Any) -> tuple[str, str]:
     kept = MOVED.get(f"{module}.{own}")
     if kept is None:
         return module, own
-    before, _, name = kept.rpartition(".")
-    return before, name
+    before = module if kept.startswith(f"{module}.") else _module_of(kept)
+    return before, kept.removeprefix(f"{before}.")
+
+
+def _module_of(name: str) -> str:
+    """The module in a full name: up to the first part that begins with a capital letter.
+
+    >>> _module_of("fedhpo.study.study.Study._proxy.<locals>.<lambda>")
+    'fedhpo.study.study'
+    """
+    parts = name.split(".")
+    return ".".join(parts[: next(i for i, part in enumerate(parts) if part[:1].isupper())])

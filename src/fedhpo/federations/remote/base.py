@@ -265,7 +265,12 @@ class RemoteClients(Federation):
             task.to_dict(),
             parcel,
             lambda reply, _: read_scored(
-                reply, scores.trial, self._most_rows, self._metrics, least_loss=self._least_loss(task.client)
+                reply,
+                scores.trial,
+                self._most_rows,
+                self._metrics,
+                least_loss=self._least_loss(task.client),
+                untrained=not parcel.bytes and not task.round,
             ),
             done,
         )

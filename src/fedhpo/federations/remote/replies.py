@@ -89,9 +89,18 @@ def read_fitted(reply: Any, trial: int, most_rows: int) -> tuple[int, int, Any]:
 
 
 def read_scored(
-    reply: Any, trial: int, most_rows: int, metrics: Sequence[str] = (), *, least_loss: float = -MOST
+    reply: Any,
+    trial: int,
+    most_rows: int,
+    metrics: Sequence[str] = (),
+    *,
+    least_loss: float = -MOST,
+    untrained: bool = False,
 ) -> Scored:
-    """The result of an evaluation, with the further metrics that were asked for."""
+    """The result of an evaluation, with the further metrics that were asked for.
+
+    A learner has no score before it is trained: then a reply without any has not failed.
+    """
     found = facts_of(reply, trial)
     further = found.get("metrics") or {}
     if not isinstance(further, dict):
@@ -102,7 +111,8 @@ def read_scored(
         score_in(found, "accuracy", 0.0, 1.0),
         {name: score_in(further, name, *range_of(name)) for name in metrics},
     )
-    if scored.size and all(map(math.isnan, (scored.loss, scored.accuracy, *scored.metrics.values()))):
+    empty = all(map(math.isnan, (scored.loss, scored.accuracy, *scored.metrics.values())))
+    if scored.size and empty and not untrained:
         raise TaskFailed(NO_SCORE)
     return scored
 
