@@ -165,7 +165,9 @@ def test_a_run_grows_while_it_is_watched(visit, address, folder):
         playwright.expect(page.locator("#now .status")).to_have_text("running")
         playwright.expect(page.locator("#part-history .js-plotly-plot").first).to_be_visible()
         seen = {page.locator("#now .meters strong").first.inner_text()}
+        end = time.monotonic() + 60
         while len(seen) < 3:
+            assert time.monotonic() < end, seen
             page.wait_for_timeout(100)
             seen.add(page.locator("#now .meters strong").first.inner_text())
         playwright.expect(page.locator("#now .status")).to_have_text("finished")

@@ -169,7 +169,7 @@ def _gain(view: RunView, told: Told, leader: Mapping[str, Any] | None, trials: i
     against a level that is corrected for the number of configs.
     """
     number = 0 if leader is None else int(leader["trial"])
-    if not number or view.own is None or 0 in told.paths or number not in told.pairs:
+    if not number or 0 in told.paths or number not in told.pairs:
         return None
     round, ours, theirs = told.pairs[number]
     found = difference(objective_of(view.asked["objective"]), ours, theirs)
