@@ -38,7 +38,9 @@ def check_choice(search: Search, federation: Federation, method: str, trained: i
     evaluator, objective = search.evaluator, search.objective
     if evaluator.choice is None:
         return
-    if trained <= search.rounds and not search.keeps_baseline:
+    # FLoRA leaves parties out of its surface by the same setting: see `fedhpo.methods.flora`.
+    parties = method == "flora" and len(federation.train_clients) >= LEAST
+    if trained <= search.rounds and not search.keeps_baseline and not parties:
         refuse(
             [
                 f"evaluation.choice = {evaluator.choice!r}: has no effect with {method}, which trains one "
