@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from fedhpo.pages.figure import INK, MUTED, RULE, SEVERAL
 from fedhpo.pages.html import text
-from fedhpo.pages.svg import ticks
 
 _WIDTH, _ROW, _TOP, _BOTTOM = 360, 19, 6, 20
 #: Pixels of a letter, about, at the size of the names.
@@ -162,3 +161,18 @@ def _said(one: Estimate) -> str:
         error = f" [{one.interval[0]:+g}, {one.interval[1]:+g}]"
     paper = "" if one.paper is None else f" (paper {one.paper:+g})"
     return f"{one.name} {one.value:+g}{error}{paper}".strip()
+
+
+def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    """Round numbers between two ends.
+
+    >>> ticks(0.0, 10.0), ticks(3.0, 3.0)
+    ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [3.0])
+    """
+    if not high > low:
+        return [low]
+    step = (high - low) / wanted
+    base = 10.0 ** math.floor(math.log10(step))
+    step = next(base * factor for factor in (1, 2, 5, 10) if base * factor >= step * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(place * step, 10) for place in range(first, last + 1)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from fedhpo.pages.figure import INK, MUTED, RULE, SEVERAL
+from fedhpo.pages.forest import ticks
 from fedhpo.pages.html import text
 from fedhpo.protocol.federation import Floats
 
@@ -132,21 +133,6 @@ def legend(series: Sequence[str]) -> str:
         for name, (shade, dashed) in looks(series).items()
     )
     return f"<p class=legend>{''.join(items)}</p>"
-
-
-def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers between two ends.
-
-    >>> ticks(0.0, 10.0), ticks(3.0, 3.0)
-    ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [3.0])
-    """
-    if not high > low:
-        return [low]
-    step = (high - low) / wanted
-    base = 10.0 ** math.floor(math.log10(step))
-    step = next(base * factor for factor in (1, 2, 5, 10) if base * factor >= step * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(place * step, 10) for place in range(first, last + 1)]
 
 
 def _thinned(xs: Sequence[float]) -> list[float]:
