@@ -90,7 +90,7 @@ def _axes(view: RunView, first: str | None, second: str | None) -> tuple[Named, 
     if first is not None and first == second:
         raise InputError(f"contour needs two hyperparameters, both are {first}")
     given = [name for name in (first, second) if name is not None]
-    view.named(given)  # refuses names that are none
+    view.named(given)  # refuses unknown names
     rest = [name for name in by_importance(view) if name not in given] if len(given) < 2 else []
     names = [first or rest.pop(0), second or rest.pop(0)]
     across, up = view.named(names)

@@ -48,7 +48,7 @@ def verify(
 ) -> Verification:
     """Judge candidates against a base by paired trainings, with one error rate over a whole campaign.
 
-    Each side is a study file, a run's directory, a Flower app, an NVFlare job, `package.module:function`, a
+    Each side is a study file, a run's directory, a Flower app, `package.module:function`, a
     `Study` or a function; see docs/verify.md. A pair trains both with the same seed and cohorts.
 
     Parameters

@@ -18,7 +18,7 @@ from fedhpo.workers.pool import Pool
 
 #: What a reply holds beside text and models: what the party keeps until it is asked again.
 KEPT = "kept"
-#: How clients in a pool are waited for: they are all there, and nobody lies about being late.
+#: How long to wait for clients in a pool: all of them are there, and none can be late.
 PATIENT: Mapping[str, Any] = {
     "patience": float("inf"),
     "deadline": float("inf"),
