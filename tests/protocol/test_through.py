@@ -54,6 +54,7 @@ ARGUMENTS = {
     "stable_name": (0,),
     "distances": ([0], 0),
     "folds": (3, {}),
+    "by_rows": ({},),
     "close": (),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -216,6 +216,10 @@ class Aggregate:
     def add_sum(self, total: Vector, weight: float) -> None:
         """Add a sum that somebody else took, as `Aggregation.sums` allows."""
         self._streamed.add_sum(total, weight)
+
+    def add_part(self, add: Callable[[Vector], None], size: int, weight: float) -> None:
+        """The same for a sum that `add` adds to a vector of `size` numbers."""
+        self._streamed.add_part(add, size, weight)
 
     def mean(self) -> Vector:
         """The updates put together."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedhpo.core.errors import InputError
@@ -31,6 +33,13 @@ class StreamedMean:
     def add_sum(self, total: Vector, weight: float) -> None:
         """Add a sum of updates, each times its own weight; `weight` is the sum of these. It is not kept."""
         self._sum = total.copy() if self._sum is None else np.add(self._sum, total, out=self._sum)
+        self._weight += weight
+
+    def add_part(self, add: Callable[[Vector], None], size: int, weight: float) -> None:
+        """The same for a sum that `add` adds to a vector of `size` numbers."""
+        if self._sum is None:
+            self._sum = np.zeros(size, np.float32)
+        add(self._sum)
         self._weight += weight
 
     def value(self) -> Vector:

@@ -31,16 +31,17 @@ from fedhpo.engine.device import seed_generators
 from fedhpo.engine.flat import FlatModel, FrozenChanged, ModelFactory
 from fedhpo.engine.frozen import Pool, Shapes, joint_digest, shape_hyperparameters
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.engine.local import drops_out, train
+from fedhpo.engine.local import dropout_layers, drops_out, train
 from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.lr_schedule import factor
 from fedhpo.engine.outputs import Collate, collated
+from fedhpo.engine.rows import Ids, RowChange, RowLayout, RowModel, RowSum, UnknownRow
 from fedhpo.engine.score import ClientScores, per_client_metrics, score
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
 from fedhpo.protocol.bounds import MOST, trouble_with
 from fedhpo.protocol.metrics import Metric, check_metrics
-from fedhpo.protocol.reasons import Reason, raised
+from fedhpo.protocol.reasons import Reason, Why, raised
 
 NAN = float("nan")
 
@@ -111,8 +112,8 @@ class Shares:
 class TrainTask:
     """Train these jobs; job i leaves its change of the weights in row i of the output, if there is one.
 
-    With `shares` the output holds weighted sums of the changes instead. `scores` says when each client scores
-    the model, on its own rows of `split`.
+    With `shares` the output holds weighted sums of the changes instead; with `rows` besides, one of them, as
+    a `RowSum`. `scores` says when each client scores the model, on its own rows of `split`.
     """
 
     shape: str
@@ -121,6 +122,7 @@ class TrainTask:
     stacked: bool = False
     split: str = "validation"
     shares: Shares | None = None
+    rows: RowLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,36 @@ class Sums:
         return result
 
 
+class RowSums:
+    """The same for changes by rows, all of which belong to one sum."""
+
+    def __init__(self, layout: RowLayout, shares: Shares, out: Vector, jobs: Sequence[Ids]) -> None:
+        self._shares, self._jobs = shares, jobs
+        touched = np.zeros(layout.rows, np.bool_)
+        for ids in jobs:
+            touched[ids] = True
+        self._sum = RowSum(layout, out)
+        self._sum.clear(np.flatnonzero(touched))
+        self._place = np.cumsum(touched) - 1
+        self._rest = torch.from_numpy(self._sum.rest)
+        self._tables = [torch.from_numpy(part) for part in self._sum.of_tables()]
+
+    def added(self, job: int, change: RowChange, result: JobResult) -> JobResult:
+        """A job's result, after its change was added; one that cannot be used is left out."""
+        if not change.finite:
+            return JobResult(failure=Reason(Why.DIVERGED), train_size=result.train_size)
+        clip, length = self._shares.clip, math.sqrt(change.squared)
+        scale = 1.0 if clip is None or not length else min(1.0, clip / length)
+        alpha = scale * self._shares.weights[job]
+        self._rest.add_(torch.from_numpy(change.rest), alpha=alpha)
+        for table, multiple in enumerate(change.shared):
+            self._sum.shared[table] += np.float32(alpha * multiple)
+        place = torch.from_numpy(self._place[self._jobs[job]])
+        for into, own in zip(self._tables, change.own, strict=True):
+            into.index_add_(0, place, own, alpha=alpha)
+        return result
+
+
 def _checked(result: JobResult) -> JobResult:
     """A result, failed where a loss of the user's own cannot be."""
     for name in ("loss_before", "loss_after"):
@@ -189,6 +221,7 @@ class Executor:
         self.setup = setup
         self.view = DataView(setup.data, setup.device)
         self._models: dict[str, Built] = {}
+        self._by_rows: dict[str, tuple[Built, RowModel]] = {}
         self._shapes, self.frozen = Shapes(setup.factory), Pool()
         self._spoilt: FrozenChanged | None = None
 
@@ -205,6 +238,19 @@ class Executor:
                 self.frozen.share(built.model, self._shapes.frozen(shape_hyperparameters(shape)))
             self._models[shape] = built
         return self._models[shape]
+
+    def by_rows(self, shape: str, layout: RowLayout) -> tuple[Built, RowModel]:
+        """The module for a model shape whose clients train the rows that their data names."""
+        if shape not in self._by_rows:
+            frozen = self._shapes.frozen(shape_hyperparameters(shape))
+            small = RowModel(self._fresh(shape).module, layout, list(frozen))
+            if small.flat.frozen:
+                self.frozen.share(small.flat, frozen)
+            found = self.model(shape)._replace(
+                model=small.flat, dropouts=dropout_layers(small.flat.module), by_hand=None, stacked=None
+            )
+            self._by_rows[shape] = found, small
+        return self._by_rows[shape]
 
     def trains_by_hand(self, shape: str) -> bool:
         """Whether models of this shape are trained without autograd."""
@@ -256,6 +302,8 @@ class Executor:
             # One client's failure is not that of the others in its stack: then train them one by one.
             with contextlib.suppress(Exception):
                 return self._train_stacked(task, starts, out)
+        if task.rows is not None and task.shares is not None and out is not None:
+            return self._train_rows(task, task.rows, task.shares, starts, out[0])
         if task.shares is not None and out is not None:
             return self._train_summed(task, starts, Sums(task.shares, out))
         return [
@@ -271,6 +319,26 @@ class Executor:
             start = starts[job.start]
             result = self._train_one(task, job, start, None)
             results.append(result if result.failure else sums.added(i, model.change(start, room), result))
+        return results
+
+    def _train_rows(
+        self, task: TrainTask, layout: RowLayout, shares: Shares, starts: Sequence[Vector], out: Vector
+    ) -> list[JobResult]:
+        built, small = self.by_rows(task.shape, layout)
+        data, split = self.view.data, self.view.split(task.split)
+        touched = [layout.touched(data, data.train.rows(job.client)) for job in task.jobs]
+        sums = RowSums(layout, shares, out, touched)
+        results: list[JobResult] = []
+        for i, job in enumerate(task.jobs):
+            start, further = starts[job.start], None
+            if task.scores:
+                further = layout.touched(data, split.rows(job.client))
+            small.load(start, touched[i], further)
+            result = self._train_one(task, job, start, None, built)
+            if not result.failure:
+                change = small.change(self._local(job).update_scale, shares.clip is not None)
+                result = sums.added(i, change, result)
+            results.append(result)
         return results
 
     def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
@@ -325,8 +393,11 @@ class Executor:
             collate=self.setup.collate,
         )
 
-    def _train_one(self, task: TrainTask, job: Job, start: Vector, change: Vector | None) -> JobResult:
-        built = self.model(task.shape)
+    def _train_one(
+        self, task: TrainTask, job: Job, start: Vector, change: Vector | None, loaded: Built | None = None
+    ) -> JobResult:
+        """Train from `start`; a model that was `loaded` holds it already, and is read later."""
+        built = loaded or self.model(task.shape)
         model = built.model
         rng, torch_seed = generators(job)
         rows = self.view.data.train.rows(job.client)
@@ -347,7 +418,8 @@ class Executor:
                 raise self._spoilt
             if not len(rows):
                 raise InputError("the client has no training data")
-            model.load(start)
+            if loaded is None:
+                model.load(start)
             take("before")
             if self._is_random(task.shape, job):
                 self._seed_torch(torch_seed)
@@ -376,10 +448,12 @@ class Executor:
                 samples = len(rows)
             model.check_frozen()
             take("after")
-            if scale != 1.0:
+            if scale != 1.0 and loaded is None:
                 model.load((start + np.float32(scale) * (model.vector() - start)).astype(np.float32))
             if change is not None:
                 model.write_change(start, change)
+        except UnknownRow:  # all of the task is done again, with whole tables
+            raise
         except Exception as error:  # a client that fails is reported, it does not end the run
             if isinstance(error, FrozenChanged):
                 self._spoilt = error  # nobody's model is right any more in this worker

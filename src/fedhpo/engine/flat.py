@@ -36,9 +36,14 @@ def _mark(parameter: nn.Parameter) -> tuple[int, int, bool]:
 
 
 class FlatModel:
-    """A module, and the flat vector its state is read from and written to; tensors `outside` are no state."""
+    """A module, and the flat vector its state is read from and written to; tensors `outside` are no state.
 
-    def __init__(self, module: nn.Module, outside: Collection[str] = ()) -> None:
+    Parameters `by_rows` are trained, and somebody else loads and reads them: see `fedhpo.engine.rows`.
+    """
+
+    def __init__(
+        self, module: nn.Module, outside: Collection[str] = (), by_rows: Collection[str] = ()
+    ) -> None:
         self.module = module
         tensors = dict(module.named_parameters())
         self.trainable = {name: p for name, p in tensors.items() if p.requires_grad}
@@ -50,7 +55,7 @@ class FlatModel:
         floating = [name for name, t in fixed.items() if t.is_floating_point() and name not in outside]
         self.parameters = list(self.trainable.values())
         #: Names of the state's tensors, in the vector's order.
-        self.names = [*self.trainable, *floating]
+        self.names = [name for name in (*self.trainable, *floating) if name not in by_rows]
         self._homes = [self._home(name) for name in self.names]
         # Counters and the like do not travel; every training finds them as they were built.
         self._counters = [

@@ -14,6 +14,7 @@ from fedhpo.core.vectors import Vector
 from fedhpo.engine.executor import JobResult
 from fedhpo.engine.flat import check_update
 from fedhpo.engine.products import UpdateProducts
+from fedhpo.engine.rows import RowSum
 from fedhpo.protocol.federation import Status
 from fedhpo.protocol.reasons import Reason, Why, ours
 
@@ -33,6 +34,9 @@ class Gathering:
     limits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     reasons: dict[int, Reason] = field(default_factory=dict)
     products: UpdateProducts | None = None
+    #: Of updates by rows, for each table the sum of the multiples of its start; and the weight of all.
+    shared: NDArray[np.float64] | None = None
+    weight: float = 0.0
     _waiting: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @classmethod
@@ -85,7 +89,7 @@ class Gathering:
         self,
         members: Sequence[int],
         results: Sequence[JobResult],
-        total: Vector,
+        total: Vector | RowSum,
         weights: Sequence[float],
         release: Callable[[], None] = lambda: None,
     ) -> None:
@@ -120,7 +124,11 @@ class Gathering:
         return replace(result, train_size=sizes[0], validation_size=sizes[1])
 
     def _add_sum(
-        self, members: Sequence[int], results: Sequence[JobResult], total: Vector, weights: Sequence[float]
+        self,
+        members: Sequence[int],
+        results: Sequence[JobResult],
+        total: Vector | RowSum,
+        weights: Sequence[float],
     ) -> None:
         weight = 0.0
         for member, result, own in zip(members, results, weights, strict=True):
@@ -129,8 +137,15 @@ class Gathering:
             else:
                 self.results[member] = self._limited(member, result)
                 weight += own
-        if weight:
-            with np.errstate(over="ignore", invalid="ignore"):
+        if not weight:
+            return
+        self.weight += weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(total, RowSum):
+                self.aggregate.add_part(total.add_to, self.size, weight)
+                known = np.zeros(len(total.shared)) if self.shared is None else self.shared
+                self.shared = known + total.shared.astype(np.float64)
+            else:
                 self.aggregate.add_sum(total, weight)
 
     def _add(self, member: int, result: JobResult, update: Vector | None) -> None:

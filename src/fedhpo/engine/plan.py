@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fedhpo.engine.executor import Job, Shares, TrainTask
 from fedhpo.engine.fold import together
+from fedhpo.engine.rows import RowLayout
 from fedhpo.engine.stacked import stacks
 
 
@@ -19,7 +20,7 @@ class Member:
     """A job to plan. `stack` is its batch size and number of steps if it may be stacked, else None.
 
     `share` is the round to whose sum its update is added at the worker, and the weight there; None if the
-    update itself is needed.
+    update itself is needed. `rows` says how the updates of its round are summed by rows.
     """
 
     job: Job
@@ -28,6 +29,7 @@ class Member:
     scores: tuple[str, ...]
     stack: tuple[int, int] | None
     share: tuple[int, float] | None = None
+    rows: RowLayout | None = None
 
 
 def plan(
@@ -75,4 +77,4 @@ def _task(
     if len(shares) == len(inside):
         rounds = list(dict.fromkeys(number for number, _ in shares))
         sums = Shares(tuple(rounds.index(n) for n, _ in shares), tuple(w for _, w in shares), clip)
-    return TrainTask(first.shape, jobs, first.scores, stacked, shares=sums)
+    return TrainTask(first.shape, jobs, first.scores, stacked, shares=sums, rows=first.rows)

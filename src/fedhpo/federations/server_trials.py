@@ -24,12 +24,14 @@ from fedhpo.engine import flat
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.products import UpdateProducts
 from fedhpo.engine.reply import discreet
+from fedhpo.engine.rows import RowLayout
 from fedhpo.federations.timing import Timed
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     ClientSide,
     Cost,
     Federation,
+    Ints,
     Products,
     RoundReport,
     Status,
@@ -82,6 +84,10 @@ class Round:
     ends: float = 0.0
     missing: set[int] = field(default_factory=set)
     timed: Timed | None = None
+    #: Numbers that go to each member and come back from it, where that is not all of the model.
+    traffic: tuple[Ints, Ints] | None = None
+    #: How its updates are summed by rows, where they are.
+    rows: RowLayout | None = None
 
 
 class Shape(Protocol):
@@ -239,8 +245,7 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             else:
                 applied, products = False, None
                 gathered.reject(why or Reason(Why.OVERFLOW))
-        replies = int((gathered.status == Status.OK).sum())
-        size = len(trial.weights)
+        down, up = one.traffic or (np.full(len(work.cohort), len(trial.weights)),) * 2
         self[work.trial] = replace(trial, calls=trial.calls + 1, clock=one.ends)
 
         results, rule_bytes = gathered.results, 0
@@ -267,8 +272,8 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             Cost(
                 rounds=1,
                 client_rounds=len(work.cohort),
-                bytes_down=(4 * size + rule_bytes) * len(work.cohort),
-                bytes_up=4 * size * replies,
+                bytes_down=4 * int(down.sum()) + rule_bytes * len(work.cohort),
+                bytes_up=4 * int(up[gathered.status == Status.OK].sum()),
                 samples=sum(result.samples for result in results),
             ),
             products,
@@ -286,6 +291,9 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             return self._strategy_step(one)
         with np.errstate(over="ignore", invalid="ignore"):
             change = one.gathering.aggregate.mean()
+            if one.rows is not None and one.gathering.shared is not None:
+                shared = one.gathering.shared / one.gathering.weight
+                one.rows.spread(change, trial.weights, shared.tolist())
             trainable = self.shapes[trial.shape].trainable
             step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
             memory = {**memory, **one.gathering.aggregate.memory}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, get_args
@@ -24,6 +24,7 @@ from fedhpo.core.vectors import Vector, named_parts
 from fedhpo.data import Encoding, distances
 from fedhpo.data.columns import Preparation, described
 from fedhpo.data.fingerprint import data_of
+from fedhpo.data.lazy import source_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, Shares, TrainTask
@@ -36,6 +37,7 @@ from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
+from fedhpo.engine.rows import MOST_SHARE, RowLayout, RowSum, exact, has_tables, row_layout
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
 from fedhpo.federations.branches import Branches, Whole
@@ -87,6 +89,9 @@ class _Shape:
     stacked_batch: float
     shapes: Mapping[str, tuple[int, ...]]
     by_hand: bool
+    #: How clients train and send the rows of large embeddings that they touch; else why they do not.
+    rows: RowLayout | None = None
+    dense: str = ""
 
 
 class _Models:
@@ -102,21 +107,44 @@ class _Models:
 
     def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[_Shape, Vector]:
         model = fresh_model(self.shapes, hyperparameters, seed)
+        return self._look(hyperparameters, model), model.vector()
+
+    def shape(self, hyperparameters: Mapping[str, Any]) -> _Shape:
+        """What is known of models with these hyperparameters."""
+        known = self._known.get(flat.shape_key(hyperparameters))
+        return known or self._look(hyperparameters, self.shapes.build(hyperparameters))
+
+    def _look(self, hyperparameters: Mapping[str, Any], model: FlatModel) -> _Shape:
         shape = flat.shape_key(hyperparameters)
         if shape not in self._known:
             self._known[shape] = self._inspect(shape, model)
-        return self._known[shape], model.vector()
+        return self._known[shape]
 
     def _inspect(self, shape: str, model: FlatModel) -> _Shape:
         warn_of_batch_norm(model.module)
         warn_of_drawn(model)
-        largest, hand = 0.0, False
+        largest, hand, rows, dense = 0.0, False, None, ""
         if self._setup.train is None and not model.frozen:  # else the plain path is taken
             executor = Executor(self._setup)
             hand = executor.trains_by_hand(shape)
             if self._stacking:
                 largest = self._largest(executor, shape)
-        return _Shape(model.size, model.trainable_size, largest, model.shapes, hand)
+        if has_tables(model):
+            rows, dense = self._rows(model)
+        return _Shape(model.size, model.trainable_size, largest, model.shapes, hand, rows, dense)
+
+    def _rows(self, model: FlatModel) -> tuple[RowLayout | None, str]:
+        """How models of this shape travel by rows, or why not."""
+        setup = self._setup
+        for reason, holds in (
+            ("local training is a function of your own", setup.train is not None),
+            ("batches are collated by a function of your own", setup.collate is not None),
+            (f"training runs on {setup.device}", setup.device != "cpu"),
+            ("clients are loaded lazily", source_of(setup.data) is not None),
+        ):
+            if holds:
+                return None, reason
+        return row_layout(model, Executor(setup).sample()[0])
 
     def _largest(self, executor: Executor, shape: str) -> float:
         """The largest batch with which models of this shape are stacked."""
@@ -138,6 +166,17 @@ class Adversary(Protocol):
 
     def scores(self, honest: Scores) -> Scores:
         """Scores in which those of hostile clients are replaced."""
+
+
+def _embeddings(shapes: Collection[_Shape]) -> dict[str, str]:
+    """How large embeddings are trained, where there are any."""
+    names = dict.fromkeys(table.name for shape in shapes if shape.rows for table in shape.rows.tables)
+    reasons = dict.fromkeys(shape.dense for shape in shapes if shape.dense)
+    said = [
+        *([f"by touched rows: {', '.join(names)}"] if names else []),
+        *(f"whole: {one}" for one in reasons),
+    ]
+    return {"embeddings": "; ".join(said)} if said else {}
 
 
 def _by_row(places: Sequence[tuple[Round, int]], rows: Sequence[int]) -> list[tuple[Round, list[int]]]:
@@ -183,7 +222,7 @@ class SimulatedFederation(HoldsTrials):
         self._note = ""
         self._strategy = strategy
         models = _Models(setup, stacking)
-        self._shapes = models.shapes
+        self._shapes, self._models = models.shapes, models
         self._trials = Trials(
             models.first,
             self._aggregation,
@@ -195,6 +234,8 @@ class SimulatedFederation(HoldsTrials):
         self._running: dict[Order, list[tuple[Round, int]]] = {}
         self._apart: dict[Order, Apart] = {}
         self._branches = Branches()
+        #: By model shape and client, how many rows of large embeddings its training data names.
+        self._touched: dict[tuple[str, int], int] = {}
         self._train_sizes = data.train.sizes
         self._timing: Timing | None = None
         if fleet is not None:
@@ -236,6 +277,9 @@ class SimulatedFederation(HoldsTrials):
         model = self._shapes.build(one.model)
         model.load(one.weights)
         return model.module
+
+    def by_rows(self, model: Mapping[str, Any]) -> bool:
+        return self._models.shape(model).rows is not None
 
     @cached_property
     def majority(self) -> float | None:
@@ -280,7 +324,11 @@ class SimulatedFederation(HoldsTrials):
             chosen = [places[i] for i in members]
             weights = [one.trial.weights for one, _ in chosen]
             shares = range(len(members)) if task.shares is None else task.shares.rows
-            orders.append(Order(task, weights, (max(shares) + 1, len(weights[0]))))
+            width = len(weights[0])
+            if task.rows is not None:
+                found = (self._rows_of(task.shape, task.rows, job.client) for job in task.jobs)
+                width = task.rows.room(min(sum(found), task.rows.rows))
+            orders.append(Order(task, weights, (max(shares) + 1, width)))
             self._running[orders[-1]] = chosen
             for one, together in _by_row(chosen, shares):
                 units[one.work.trial].append(together)
@@ -292,7 +340,7 @@ class SimulatedFederation(HoldsTrials):
 
     def _planted(self, one: Round, orders: Sequence[Order]) -> list[list[int]]:
         """A round's members as one unit, if workers add up all its updates; else nothing."""
-        if len(one.trial.weights) < LARGE or not self._sums(one.work):
+        if len(one.trial.weights) < LARGE or not self._sums(one.work) or one.rows is not None:
             return []
         own = [order for order in orders if self._running[order][0][0] is one]
         if not own or any(order.output is None or order.output[0] > 1 for order in own):
@@ -311,6 +359,7 @@ class SimulatedFederation(HoldsTrials):
         missing = np.zeros(len(cohort), np.bool_)
         if self._missing:
             missing = stream(trial.seed, "missing", trial.calls).random(len(cohort)) < self._missing
+        rows = self._by_rows(work)
         timed = self._timed(work, epochs)
         if timed is not None:
             missing[list(timed.reasons)] = True
@@ -329,14 +378,51 @@ class SimulatedFederation(HoldsTrials):
         if self.adversary is not None:
             gathering = self.adversary.gathering(work.trial, gathering, cohort)
         ends = trial.clock + float((epochs * self._train_sizes[cohort]).max())
-        return Round(work, trial, optimiser, gathering, ends if timed is None else timed.last, timed=timed)
+        return Round(
+            work,
+            trial,
+            optimiser,
+            gathering,
+            ends if timed is None else timed.last,
+            timed=timed,
+            traffic=None if rows is None else self._traffic(work, rows),
+            rows=rows,
+        )
+
+    def _by_rows(self, work: Work) -> RowLayout | None:
+        """How a round's updates are summed by rows of large embeddings; None where whole ones are.
+
+        By a fixed rule: updates are only summed, rows without gradients stay multiples of themselves under
+        every member's steps, and the members touch a quarter of the rows at most, on average.
+        """
+        shape = self._trials[work.trial].shape
+        layout = self._trials.shapes[shape].rows
+        if layout is None or work.by_rule or not self._sums(work) or not len(work.cohort):
+            return None
+        if not all(exact(parse(Local, "client", work.config_of(i))) for i in range(len(work.cohort))):
+            return None
+        touched = sum(self._rows_of(shape, layout, client) for client in work.cohort)
+        return layout if touched <= MOST_SHARE * layout.rows * len(work.cohort) else None
+
+    def _rows_of(self, shape: str, layout: RowLayout, client: int) -> int:
+        if (shape, client) not in self._touched:
+            data = self._setup.data
+            self._touched[shape, client] = len(layout.touched(data, data.train.rows(client)))
+        return self._touched[shape, client]
+
+    def _traffic(self, work: Work, rows: RowLayout) -> tuple[Ints, Ints]:
+        shape = self._trials[work.trial].shape
+        touched = [self._rows_of(shape, rows, client) for client in work.cohort]
+        down, up = ([how(count) for count in touched] for how in (rows.down, rows.up))
+        return np.array(down, np.int64), np.array(up, np.int64)
 
     def _timed(self, work: Work, epochs: Floats) -> Timed | None:
         """When the members of a round reply, where there is a fleet."""
         if self._timing is None:
             return None
-        trial = self._trials[work.trial]
-        return self._timing.round(work, epochs, len(trial.weights), trial.clock)
+        trial, rows = self._trials[work.trial], self._by_rows(work)
+        size = len(trial.weights) if rows is None else np.add(*self._traffic(work, rows)) / 2
+        return self._timing.round(work, epochs, size, trial.clock)
 
     def present(self, time: float, least: int, clients: Ints) -> tuple[float, Ints]:
         return (time, clients) if self._timing is None else self._timing.present(time, least, clients)
@@ -388,7 +474,7 @@ class SimulatedFederation(HoldsTrials):
             rows, limits = int(self._train_sizes[client]), one.gathering.limits
             rows = rows if limits is None else min(rows, int(limits[0][member]))
             share = one.work.trial, self._aggregation.weight(rows)
-        return Member(job, trial.shape, shape.size, one.work.scores, stack, share)
+        return Member(job, trial.shape, shape.size, one.work.scores, stack, share, one.rows)
 
     def _sums(self, work: Work) -> bool:
         """Whether workers may add up the updates of a round: nobody looks at single ones."""
@@ -463,6 +549,14 @@ class SimulatedFederation(HoldsTrials):
         if apart is not None:
             return apart.take(done)
         task, shares = done.order.task, done.order.shares
+        if done.failure and isinstance(task, TrainTask) and task.rows is not None:
+            # Whole tables can do what rows cannot: look up a row that no token names.
+            done.release()
+            starts = done.order.starts
+            again = Order(replace(task, rows=None), starts, (1, len(starts[0])))
+            self._running[again] = self._running.pop(done.order)
+            self._started_pool.submit(again)
+            return None
         if not done.failure or shares is None or not isinstance(task, TrainTask) or len(task.jobs) == 1:
             return done
         done.release()
@@ -474,6 +568,12 @@ class SimulatedFederation(HoldsTrials):
 
     def _collect_sums(self, done: Done, shares: Shares, places: list[tuple[Round, int]]) -> None:
         assert done.output is not None
+        task = done.order.task
+        if isinstance(task, TrainTask) and task.rows is not None:
+            found = RowSum(task.rows, done.output[0])
+            members = [member for _, member in places]
+            places[0][0].gathering.take_sum(members, done.value, found, shares.weights, done.release)
+            return
         alone = len(done.output) == 1
         for row, (one, members) in enumerate(_by_row(places, shares.rows)):
             inside = [i for i, own in enumerate(shares.rows) if own == row]
@@ -666,6 +766,7 @@ class SimulatedFederation(HoldsTrials):
             "parameters": max((shape.size for shape in shapes), default=0),
             "stacked": any(shape.stacked_batch for shape in shapes),
             "by_hand": any(shape.by_hand for shape in shapes),
+            **_embeddings(shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,

@@ -110,19 +110,20 @@ class Timing:
 
     # Rounds
 
-    def round(self, work: Work, epochs: Floats, size: int, clock: float) -> Timed:
-        """When the members of a round reply; `size` are the numbers of the model."""
+    def round(self, work: Work, epochs: Floats, size: int | Floats, clock: float) -> Timed:
+        """When the members of a round reply; `size` numbers go to each, and come back."""
         cohort = np.array(work.cohort, np.int64)
         starts = work.starts or (clock,) * len(cohort)
         rows = epochs * self._train[cohort] + _SCORING * len(work.scores) * self._validation[cohort]
+        sizes = np.broadcast_to(size, len(cohort)).tolist()
         ends, reasons = np.empty(len(cohort)), {}
         for place, client in enumerate(work.cohort):
-            ends[place], why = self._reply(client, starts[place], float(rows[place]), 4 * size)
+            ends[place], why = self._reply(client, starts[place], float(rows[place]), 4 * sizes[place])
             if why is not None:
                 reasons[place] = why
         return Timed(work.cohort, min(starts), ends, reasons)
 
-    def _reply(self, client: int, start: float, rows: float, size: int) -> tuple[float, Reason | None]:
+    def _reply(self, client: int, start: float, rows: float, size: float) -> tuple[float, Reason | None]:
         """When a client replies, or why and when it turns out that it does not."""
         fleet = self.fleet
         luck = stream(fleet.seed, "luck", client, float(start).hex()).random(3)

@@ -543,6 +543,10 @@ class Federation(ABC):
         counts = {split: len(numbers) for split, numbers in clients.items()}
         return {"clients": counts, "federation": code_of(type(self))}
 
+    def by_rows(self, model: Mapping[str, Any]) -> bool:
+        """Whether such models have embeddings whose touched rows alone are trained and summed."""
+        return False
+
     def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
         """Whether updates of such a round are added up in groups, so that a repeat depends on which."""
         return False

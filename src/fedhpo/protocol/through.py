@@ -163,6 +163,9 @@ class Through(Federation):
     def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
         return self.inner.folds(cohort, model)
 
+    def by_rows(self, model: Mapping[str, Any]) -> bool:
+        return self.inner.by_rows(model)
+
     def distances(self, clients: Sequence[int] | Ints, seed: int) -> dict[str, Any] | None:
         """How far apart the clients' rows are."""
         return self.inner.distances(clients, seed)
