@@ -17,6 +17,7 @@ from fedhpo.figures.reading import load_view
 from fedhpo.figures.view import RunView
 from fedhpo.pages.figure import drawn
 from fedhpo.report import write_report
+from fedhpo.report.answers import answers
 from fedhpo.report.page import page
 from fedhpo.report.sections import sections
 from fedhpo.report.sections.clients import clients
@@ -168,8 +169,8 @@ def test_the_page_shows_the_result(view):
     content = page([view])
     for shown in (
         "0.7500",
-        "+0.2500",
-        "± 0.0100 standard error",
+        "+25.0 points",
+        "± 1.0 points (standard error)",
         "both at round 2",
         "8 of 10",
         "interrupted",
@@ -271,14 +272,17 @@ def test_the_report_needs_a_place(stopped, tmp_path):
 
 def test_the_verdict_comes_first_in_words(view):
     certain = page([view]).partition("<p class=answer>")[2].partition("</p>")[0]
-    assert certain == "+25.0 points over your own config, certain; 8 rounds, 3.0 MB."
+    assert certain == "Improved: use the tuned config."
+    assert [one.answer for one in answers(view)][:3] == ["+25.0 points", "Certain", "8 of 10 rounds"]
     gain = view.result["gain"]
     doubt = replace(view, result={**view.result, "gain": {**gain, "standard_error": 0.2}})
-    assert "+25.0 points over your own config, not certain; 8 rounds, 3.0 MB." in page([doubt])
+    assert "The tuned config may be better." in page([doubt])
+    assert answers(doubt)[1].answer == "Not certain"
     worse = replace(view, result={**view.result, "gain": {**gain, "value": -0.01}})
-    assert "No improvement: keep your config; 8 rounds, 3.0 MB." in page([worse])
+    assert "No improvement: keep your config." in page([worse])
+    assert answers(worse)[0].answer == "No"
     none = replace(view, result={**view.result, "best": None, "gain": None})
-    assert "No trial was scored yet; 8 rounds, 3.0 MB." in page([none])
+    assert "No trial was scored yet." in page([none])
 
 
 def test_clients_are_named_from_the_worst(view):

@@ -113,7 +113,7 @@ def test_rounds_are_the_same_wherever_they_are_told(tmp_path, capsys):
     told = summary(result.facts, tmp_path / "a", tmp_path / "report.html")
     assert f"{cost['rounds']} of 48 rounds, {own} more for your own config" in told
     shown = page([load_view(tmp_path / "a")])
-    assert f"{own} more for your own config" in shown
+    assert f"{own} more for your config" in shown
     assert max(one.spent for one in load_view(tmp_path / "a").incumbents) <= cost["rounds"]
 
 

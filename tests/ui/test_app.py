@@ -156,7 +156,7 @@ def test_a_trial_and_a_comparison(folder):
     assert "client.lr" in trial["sections"][0]["html"]
     names = [("name", "first"), ("name", "group/second")]
     compared = page.get("/api/compare", params=names).json()["sections"]
-    assert [one["title"] for one in compared][:2] == ["Results", "Score of the leading trial"]
+    assert [one["title"] for one in compared][:2] == ["Verdict", "Tuned configs"]
     assert page.get("/api/compare", params=names[:1]).status_code == 404
 
 

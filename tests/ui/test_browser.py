@@ -117,6 +117,19 @@ def _is_ours(url):
     return url.startswith(("http://127.0.0.1:", "file://", "data:", "blob:"))
 
 
+QUESTIONS = ["Is it better?", "How sure?", "What did it cost?", "Stop now?"]
+
+
+def decides(page):
+    """All four answers stand in the first 800 px, and no figure of them twice."""
+    cards = page.locator(".cards .card")
+    assert cards.locator("div").all_inner_texts() == QUESTIONS
+    assert all(box["y"] + box["height"] <= 800 for box in (one.bounding_box() for one in cards.all()))
+    assert all(text.strip() for text in cards.locator("strong").all_inner_texts())
+    figures = re.findall(r"\d[\d,.]*\d", " ".join(cards.all_inner_texts()))
+    assert len(figures) == len(set(figures)), figures
+
+
 def no_overflow(page):
     return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -164,18 +177,33 @@ def test_a_run_grows_while_it_is_watched(visit, address, folder):
         page.locator("table.runs a", has_text="grows").click()  # it appears in the list by itself
         playwright.expect(page.locator("#now .status")).to_have_text("running")
         playwright.expect(page.locator("#part-history .js-plotly-plot").first).to_be_visible()
-        seen = {page.locator("#now .meters strong").first.inner_text()}
+        seen = {page.locator("#part-result .card:nth-child(3) strong").inner_text()}
         end = time.monotonic() + 60
         while len(seen) < 3:
             assert time.monotonic() < end, seen
             page.wait_for_timeout(100)
-            seen.add(page.locator("#now .meters strong").first.inner_text())
+            seen.add(page.locator("#part-result .card:nth-child(3) strong").inner_text())
         playwright.expect(page.locator("#now .status")).to_have_text("finished")
-        playwright.expect(page.locator("#now .meters strong").first).to_have_text("30 of 30")
+        playwright.expect(page.locator("#part-result .card:nth-child(3) strong")).to_have_text("30 rounds")
         playwright.expect(page.locator("#part-trials tbody tr")).to_have_count(10)
     finally:
         process.kill()
         process.wait()
+
+
+def test_live_page_and_report_answer_four_questions_first(visit, address, folder, tmp_path):
+    wide = {"viewport": {"width": 1280, "height": 800}}
+    page = visit(f"{address}#/run/alpha", **wide)
+    page.wait_for_selector("#part-result .card")
+    decides(page)
+    report = visit(write_report([folder / "alpha"], tmp_path / "r.html").as_uri(), **wide)
+    decides(report)
+    empty = (
+        "[...document.querySelectorAll('script.figure')].filter(s => !JSON.parse(s.textContent).data.length)"
+    )
+    assert report.evaluate(f"{empty}.length") == 0
+    small = visit((tmp_path / "r.html").as_uri(), viewport=PHONE)
+    assert no_overflow(small)
 
 
 def test_runs_are_compared(visit, address):
@@ -183,10 +211,12 @@ def test_runs_are_compared(visit, address):
     for name in ("alpha", "beta"):
         page.get_by_label(f"compare {name}").check()
     page.get_by_text("compare 2 runs").click()
-    playwright.expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    playwright.expect(page.locator("script.figure")).to_have_count(3)
     assert page.locator("#part-tuned-configs th").all_inner_texts() == ["hyperparameter", "alpha", "beta"]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    decides(page)
     page.reload()
-    playwright.expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    playwright.expect(page.locator("script.figure")).to_have_count(3)
 
 
 def test_names_of_a_run_are_text(visit, address):
@@ -242,7 +272,9 @@ def test_a_killed_run_is_resumed_from_the_page(visit, address, folder, tmp_path)
         page = visit(f"{address}#/")
         page.locator("table.runs a", has_text="study").click(timeout=60_000)
         status = page.locator("#now .status")
-        playwright.expect(page.locator("#now .meters strong").first).to_have_text(re.compile(r"^[\d,]{2,} "))
+        playwright.expect(page.locator("#part-result .card:nth-child(3) strong")).to_have_text(
+            re.compile(r"^[\d,]{2,} ")
+        )
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         playwright.expect(status).to_have_text("stopped")
@@ -269,7 +301,7 @@ def _end(path):
 def test_the_report_is_the_same_frozen(visit, folder, tmp_path, settings):
     output = write_report([folder / "alpha"], tmp_path / "report.html")
     page = visit(output.as_uri(), **settings)
-    playwright.expect(page.locator(".answer")).to_contain_text("rounds")
+    playwright.expect(page.locator(".answer")).to_contain_text("config")
     playwright.expect(page.locator(".js-plotly-plot").first).to_be_visible()
     assert no_overflow(page)
     page.locator("section", has_text="Trials").locator("input").fill("your config")

@@ -56,6 +56,7 @@ def view_of(run: Run, told: Told) -> RunView:
         list(told.evaluations),
         run.study_text or "",
         path,
+        _data(run),
         dict(told.scored),
         {trial: sorted(dict(curve).items()) for trial, curve in told.cohorts.items()},
         dict(told.replies),
@@ -65,6 +66,13 @@ def view_of(run: Run, told: Told) -> RunView:
         spans=list(told.spans),
     )
     return replace(view, result=run.result() or _when_stopped(run) or _so_far(run, view, told))
+
+
+def _data(run: Run) -> str:
+    """The digest of the run's data: clients of two runs are the same where these are."""
+    found = run.record.get("fingerprint")
+    data = found.get("data") if isinstance(found, dict) else None
+    return str(data.get("digest", "")) if isinstance(data, dict) else ""
 
 
 def _agreements(run: Run) -> list[Agreement]:

@@ -41,8 +41,9 @@ class RunView:
     result: Mapping[str, Any]
     history: Sequence[Mapping[str, Any]]
     study_text: str = ""
-    #: The run's directory, where it is kept.
+    #: The run's directory, where it is kept; and the digest of its data, where that is known.
     path: Path | None = None
+    data: str = ""
     #: By event and trial, where the objective is another than the mean over clients by size.
     at_events: Mapping[tuple[Any, int], float | None] = field(default_factory=dict, repr=False)
     #: By trial, what the cohorts of its rounds saw; and how many of their members replied, by status.

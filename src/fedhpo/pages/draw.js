@@ -22,6 +22,20 @@ function dressed(value) {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, dressed(inner)]));
 }
 
+// Of what belongs to trials only those of the chosen status; all without a choice.
+let wanted = "";
+function chosen(figure) {
+  const few = (trace) => {
+    const status = trace.meta?.status;
+    if (!wanted || !status) return trace;
+    const some = (value) => (Array.isArray(value) && value.length === status.length ? value.filter((_, i) => status[i] === wanted) : value);
+    const inner = (part) => (part && typeof part === "object" && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).map(([key, value]) => [key, inner(some(value))])) : part);
+    const { meta, ...rest } = trace;
+    return inner(rest);
+  };
+  return { ...figure, data: figure.data.map(few) };
+}
+
 // A page may ask for its figures before plotly is there.
 const plotly = new Promise((done) => {
   if (window.Plotly) done();
@@ -30,7 +44,7 @@ const plotly = new Promise((done) => {
 
 async function drawFigure(place, figure) {
   if (!window.Plotly) await plotly;
-  const { data, layout } = isDark() ? dressed(figure) : figure;
+  const { data, layout } = isDark() ? dressed(chosen(figure)) : chosen(figure);
   const narrow = place.clientWidth < 420 ? { margin: { ...layout.margin, l: 44, r: 6 } } : {};
   const options = { displaylogo: false, responsive: true, displayModeBar: false };
   return Plotly.react(place, data, { ...layout, ...narrow }, options);
@@ -43,6 +57,23 @@ function drawAll(root = document) {
     watchPlace(place);
   }
   root.querySelectorAll(".choice").forEach(makeChoice);
+  root.querySelectorAll("select.statuses").forEach(makeStatuses);
+}
+
+// A list above the trials keeps those of one status, in the table and in all figures.
+function makeStatuses(field) {
+  const rows = () => field.closest("section").querySelectorAll("tbody tr");
+  const show = () => {
+    for (const row of rows()) row.classList.toggle("away", field.value !== "" && !row.cells[2].textContent.startsWith(field.value));
+  };
+  field.value = wanted;
+  if (field.selectedIndex < 0) field.value = wanted = "";
+  show();
+  field.addEventListener("change", () => {
+    wanted = field.value;
+    show();
+    redraw();
+  });
 }
 
 // A list above a figure chooses which of several is drawn there.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.phrasing import shown
+from fedhpo.privacy.privacy import DEFAULT
 from fedhpo.workers.spawn import cores
 
 if TYPE_CHECKING:
@@ -134,9 +135,11 @@ def _privacy(study: Study, plan: TimePlan | None) -> list[tuple[str, str]]:
     privacy = study.evaluator.privacy
     if privacy is None:
         return []
+    chosen = (plan.auto if plan is not None else None) or {}
+    mechanism = privacy.mechanism or chosen.get("mechanism", DEFAULT)
     kept = "no ledger: copies of the run are not noticed" if privacy.budget is None else str(privacy.budget)
     return [
         ("epsilon", f"{privacy.epsilon:g} for all scores of this study"),
-        ("mechanism", f"{privacy.mechanism}, accounting {privacy.accounting}"),
+        ("mechanism", f"{mechanism}, accounting {privacy.accounting}"),
         ("budget", kept),
     ]

@@ -9,6 +9,7 @@ import json
 import math
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
@@ -125,6 +126,10 @@ def _optuna(result: Result, target: str | None, name: str) -> Any:
         raise InputError(
             f"{target} holds a study {name!r} already: take another file, or delete it"
         ) from None
+    # Else Optuna's dashboard calls them Objective 0, Objective 1.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([str(one.get("name", one.get("metric"))) for one in objectives])
     distributions = _distributions(Space.from_dict(result.facts["space"]), optuna.distributions)
     # Optuna knows neither intermediate values nor pruning where there are several objectives.
     points = _points(result) if len(directions) == 1 else {}

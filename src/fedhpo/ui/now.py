@@ -43,8 +43,7 @@ def now(run: Run, told: Told, view: RunView) -> dict[str, Any]:
 
 
 def _training(told: Told, view: RunView, trial: int) -> dict[str, Any]:
-    scores = view.evaluated.get(trial)
-    return {"trial": trial, "round": told.rounds.get(trial, 0), "score": scores[-1][1] if scores else None}
+    return {"trial": trial, "round": told.rounds.get(trial, 0), "leads": trial == view.winner}
 
 
 def _epsilon(study: Any) -> float | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedhpo.figures.view import RunView
 from fedhpo.pages.configs import flat
-from fedhpo.pages.html import Cell, Section, table
+from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import number, score
 
 #: From so many rows on a table can be searched.
@@ -31,7 +31,17 @@ def trials(view: RunView) -> Section | None:
     marks = ["winner" if r["trial"] == view.winner else "own" if r["trial"] == view.own else "" for r in rows]
     numeric = ["trial", "rounds", view.metric, "standard error", *names]
     shown = table(columns, cells, numeric=numeric, marks=marks, filtered=len(rows) >= _MANY, folds=5)
-    return Section("Trials", shown)
+    return Section("Trials", _statuses(rows) + shown)
+
+
+def _statuses(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A list that keeps trials of one status, here and in all figures; nothing where all have the same."""
+    found = list(dict.fromkeys(str(row["status"]) for row in rows))
+    if len(found) < 2:
+        return ""
+    options = "".join(f'<option value="{text(one)}">{text(one)} trials only</option>' for one in found)
+    every = '<option value="">all trials</option>'
+    return f'<p><select class="statuses" aria-label="status of trials">{every}{options}</select></p>'
 
 
 def _rank(view: RunView, trial: Mapping[str, Any]) -> tuple[float, float, int]:

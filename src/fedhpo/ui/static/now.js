@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { command } from "./live.js";
-import { bytes, duration, score, whole } from "./words.js";
+import { duration } from "./words.js";
 
 export function nowPanel(run, page) {
   const status = el("span", { class: "status" });
@@ -10,9 +10,11 @@ export function nowPanel(run, page) {
   const stop = button("stop", "stop");
   const resume = button("resume", "resume");
   const meters = el("div", { class: "meters" });
+  const fill = el("i");
+  const bar = el("span", { class: "meter", role: "meter", "aria-label": "rounds", "aria-valuemin": 0 }, fill);
   const training = el("div", { class: "training" });
   const note = el("p", { class: "warning", hidden: true });
-  const element = el("section", { id: "now" }, el("div", { class: "bar" }, status, what, stop, resume), meters, training, note);
+  const element = el("section", { id: "now" }, el("div", { class: "bar" }, status, what, stop, resume), bar, meters, training, note);
 
   function button(action, label) {
     return el("button", { type: "button", class: "button", hidden: true, onclick: async (event) => {
@@ -37,17 +39,17 @@ export function nowPanel(run, page) {
     const pace = now.rate ? (now.rate >= 1 ? `${now.rate.toFixed(1)} rounds a second` : `${(60 * now.rate).toFixed(1)} rounds a minute`) : "";
     const left = now.left !== null ? `about ${duration(now.left)} left` : "";
     what.textContent = [now.phase, pace, left].filter(Boolean).join(" · ");
+    // What was spent stands in the answers below; here is how far that is.
+    bar.setAttribute("aria-valuemax", now.total);
+    bar.setAttribute("aria-valuenow", now.rounds);
+    fill.style.width = `${(100 * Math.min(1, now.rounds / now.total)).toFixed(1)}%`;
     meters.replaceChildren(
-      meter("rounds", now.rounds, now.total, `${whole(now.rounds)} of ${whole(now.total)}`),
-      meter("trials", now.trials, null, whole(now.trials)),
-      meter("traffic", now.bytes, null, bytes(now.bytes)),
-      meter("time", now.active_seconds, null, duration(now.active_seconds)),
       ...(now.epsilon_budget ? [meter("epsilon", now.epsilon ?? 0, now.epsilon_budget, `${(now.epsilon ?? 0).toPrecision(3)} of ${now.epsilon_budget}`)] : []),
     );
     const more = now.training_count - now.training.length;
     training.replaceChildren(
       ...(now.training.length ? [el("span", { class: "muted" }, "training now")] : []),
-      ...now.training.map((one) => el("a", { class: "chip", href: `#/run/${encodeURIComponent(run)}/trial/${one.trial}` }, `trial ${one.trial}`, el("small", {}, ` round ${one.round}${one.score === null ? "" : ` · ${score(one.score)}`}`))),
+      ...now.training.map((one) => el("a", { class: "chip", href: `#/run/${encodeURIComponent(run)}/trial/${one.trial}` }, one.leads ? "the leading trial" : `trial ${one.trial}`)),
       ...(more > 0 ? [el("span", { class: "muted" }, `and ${more} more`)] : []),
     );
     stop.hidden = !(control && now.status === "running");
