@@ -67,6 +67,7 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
         one.add_argument("--name", help="name of the run (default: the study's)")
         one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
         one.add_argument("--seed", type=natural, metavar="S", help="take this seed instead of the study's")
+    tune.add_argument("--checked", metavar="DIGEST", help=argparse.SUPPRESS)
     tune.add_argument("--device", help="cpu, cuda, mps or auto: train there instead of where the study says")
     resume = command("resume", "Go on with a run that was stopped or killed, or with a larger total.")
     resume.add_argument("run", metavar="RUN", help="the run's directory")
@@ -88,12 +89,20 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
         )
         one.add_argument("--quiet", action="store_true", help="no progress")
 
-    predict = command("predict", "What a run's tuned model says of new rows, for data with columns.")
+    predict = command("predict", "Predict new rows with a run's tuned model, for data with columns.")
     predict.add_argument("run", metavar="RUN", help="the run's directory")
     predict.add_argument(
         "rows", metavar="ROWS", help="a CSV file with the columns that the model was trained on"
     )
     predict.add_argument("--delimiter", default=",", help="what parts its columns (default: a comma)")
+    predict.add_argument("--model", metavar="MODULE:NAME", help="what builds a torch model of your own")
+    predict.add_argument(
+        "--trust",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="a type of your own in an estimator, such as my_steps.Clip; repeatable",
+    )
     add_output(predict, "FILE", help="a CSV file (default: the terminal)")
 
     export = command("export", "Write a finished run's trials for another tool.")
@@ -155,6 +164,9 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     new.add_argument("directory", metavar="DIRECTORY", help="where to; its last part is the name")
     new.add_argument("files", metavar="FILE", nargs="*", help="of csv: the parties' CSV files, one each")
     new.add_argument("--label", metavar="COLUMN", help="of csv: what is predicted (default: guessed)")
+    new.add_argument(
+        "--model", metavar="NAME", default="hgb", help="of csv: hgb, svm, mlp_sklearn, xgboost (default: hgb)"
+    )
     new.add_argument("--finetune", action="store_true", help="of flower: an app that trains adapters")
 
     command("schema", "Print the JSON schema of study files.")

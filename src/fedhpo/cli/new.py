@@ -61,7 +61,7 @@ def _files(
         found = survey(options.files, options.label)
         said = [f"predicts {found.label!r} from {len(found.kinds) - len(found.drop) - 1} columns"]
         said += [f"drops {column!r}: {why}" for column, why in found.drop.items()]
-        return {"study.toml": study_text(name, found, directory)}, begin, said
+        return {"study.toml": study_text(name, found, directory, options.model)}, begin, said
     if options.kind == "flower":
         from fedhpo.flower.template import app_files
 

@@ -1,4 +1,4 @@
-"""`fedhpo predict`: what the tuned model of a run says of new rows."""
+"""`fedhpo predict`: predict new rows with the tuned model of a run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from fedhpo.cli.output import print_json, standard_output
 def run(options: argparse.Namespace) -> int:
     """Bring the run's model back, and write one line for each row."""
     from fedhpo.cli.resume import reopened
+    from fedhpo.core.objects import import_object
     from fedhpo.data.frames import read_csv
     from fedhpo.tuning.export import write_csv
     from fedhpo.tuning.load import read_run
 
-    path = Path(options.run)
-    result = read_run(path)
+    path, model = Path(options.run), None
+    if options.model is not None:
+        model = import_object(options.model, "--model")
+    result = read_run(path, model=model, trust=options.trust)
     rows = read_csv(options.rows, options.rows, options.delimiter)  # before the directory may change
     output = None if options.output is None else Path(options.output).absolute()
-    if result.predictor is None:  # an estimator that is not kept: fit it again, as the record says
+    if result.predictor is None:  # no model that can be built from its file: bring it back from the record
+        _refuse_elsewhere(path)
         study, path = reopened(path)
         result = study.tune(path, workers=0)
     found = result.predict(rows)
@@ -40,3 +44,18 @@ def run(options: argparse.Namespace) -> int:
     ):
         write_csv(file, [names, *lines])
     return OK
+
+
+def _refuse_elsewhere(path: Path) -> None:
+    """A torch model of the user's own is built again where its study is; elsewhere it must be named."""
+    from fedhpo.core.errors import InputError
+    from fedhpo.study.recorded import recorded_study
+    from fedhpo.tuning.model_file import kept_facts
+
+    found, kept = recorded_study(path), kept_facts(path) or {}
+    if kept.get("kind") != "torch" or (found and found.directory and found.directory.is_dir()):
+        return
+    raise InputError(
+        f"the model of {path} is your own, of the class {kept.get('class')}: give what builds it, such as "
+        "--model module:Name"
+    )

@@ -24,8 +24,10 @@ def run(options: argparse.Namespace) -> int:
     try:
         _begin_early(options)
         from fedhpo.study import Study
+        from fedhpo.study.unchanged import load_unchanged
 
-        study = Study.load(options.study)
+        again = options.checked is not None
+        study = load_unchanged(options.study, options.checked) if again else Study.load(options.study)
         return begin(study if options.device is None else study.with_device(options.device), options)
     finally:
         end_early()

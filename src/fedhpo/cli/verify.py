@@ -61,8 +61,12 @@ def add(one: argparse.ArgumentParser) -> None:
     one.add_argument("--rounds", type=positive, metavar="N", help="of apps that do not say it")
     one.add_argument("--cohort", type=positive, metavar="N", help="of apps that do not say it")
     one.add_argument("--setup", metavar="NAME", help="package.module:function, called before an app")
+    one.add_argument(
+        "--from", dest="source", choices=["clients", "server", "training"], help="whose score of an app"
+    )
     add_output(one, "FILE", help="the campaign's page (default: the campaign's name, with .html)")
     one.add_argument("--workers", type=natural, metavar="N", help="worker processes (default: one per core)")
+    one.add_argument("--checked", action="append", default=[], help=argparse.SUPPRESS)
     one.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -71,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
     from fedhpo.core.errors import InputError
     from fedhpo.pages.numbers import finite
     from fedhpo.referee.verify import verify
+    from fedhpo.study.unchanged import Checked
 
     control = options.control
     if control not in (None, "spent"):
@@ -81,10 +86,10 @@ def run(options: argparse.Namespace) -> int:
     campaign = Path(options.campaign or Path("runs") / f"verify-{stem}.campaign")
     page = Path(options.output or campaign.with_suffix(".html"))
     names = ("proposals", "alpha", "least", "pairs", "after", "seed", "equal", "tuned", "final", "metric")
-    more = ("direction", "clients", "rounds", "cohort", "setup", "workers")
+    more = ("direction", "clients", "rounds", "cohort", "setup", "source", "workers")
+    sides = [options.base, *options.candidates]
     found = verify(
-        options.base,
-        *options.candidates,
+        *(Checked(*pair) for pair in zip(sides, options.checked, strict=True)) if options.checked else sides,
         campaign=campaign,
         control=control,
         report=page,

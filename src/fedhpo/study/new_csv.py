@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.data.frames import Frame, read_csv, stems
+from fedhpo.learners.learner import Learner
+from fedhpo.learners.named import LEARNERS
 
 #: Names that people give to what is to be predicted.
 _LABELS = ("label", "target", "outcome", "class", "diagnosis", "y", "response", "result")
@@ -34,11 +37,9 @@ name = "$name"
 files = { $files }
 $label
 $delimiter$drop[model]
-name = "hgb"               # or svm, mlp_sklearn, xgboost, ..., or a PyTorch model
+name = "$model"               # or hgb, svm, mlp_sklearn, xgboost, ..., or a PyTorch model
 [space.client]
-max_iter = { low = 10, high = 200, default = 100 }
-learning_rate = { low = 0.01, high = 1.0, log = true, default = 0.1 }
-min_samples_leaf = { low = 1, high = 40, default = 20 }
+$space
 [method]
 name = "random"
 trials = 20
@@ -133,8 +134,12 @@ def _kind(column: str, frames: Sequence[Frame]) -> str:
     return "free text, or names of rows" if different > _OWN and len(known) > 10 else "texts"
 
 
-def study_text(name: str, found: Survey, directory: Path) -> str:
+def study_text(name: str, found: Survey, directory: Path, model: str = "hgb") -> str:
     """The study file."""
+    learner = LEARNERS.get(model)
+    if not isinstance(learner, Learner) or learner.space is None:
+        known = [one for one, found in LEARNERS.items() if isinstance(found, Learner)]
+        raise InputError(f"--model = {unknown_name('learner', model, known)}")
     files = {
         party: os.path.relpath(path, directory) if not path.is_absolute() else str(path)
         for party, path in found.files.items()
@@ -151,4 +156,12 @@ def study_text(name: str, found: Survey, directory: Path) -> str:
         delimiter="" if found.delimiter == "," else f"delimiter = {json.dumps(found.delimiter)}\n",
         drop=drop,
         parties=len(found.files),
+        model=model,
+        space="\n".join(_line(key, table) for key, table in learner.space.to_dict()["client"].items()),
     )
+
+
+def _line(key: str, table: Mapping[str, Any]) -> str:
+    """A hyperparameter as a line of TOML, without what follows from its numbers."""
+    told = {name: value for name, value in table.items() if name != "type" and value is not False}
+    return f"{key} = {{ {', '.join(f'{name} = {json.dumps(value)}' for name, value in told.items())} }}"
