@@ -1,9 +1,10 @@
 """What outside proposals do to `auto`: useless and hostile ones must cost little, good ones should help.
 
-    python benchmarks/proposals.py [--seeds 200] [--tables shakespeare femnist]
+    python benchmarks/proposals.py [--seeds 200] [--first 1000] [--tables shakespeare femnist]
 
 Replays on tables, scores from 10% of the clients, rounds of eight full trainings in all. `auto` takes robust
-halving there; beside it the same with `Proposals`, whose share is 0.3, and whoever proposes knows the table:
+halving there; beside it the same with `Proposals`, whose share is 0.3, at first one trial, then a
+sixth of it until full trainings have earned more, and whoever proposes knows the table:
 
 - random: any config;
 - worst: one of the worst quarter;
@@ -60,12 +61,12 @@ def pools(table: CurveTable) -> dict[str, list[fh.Config]]:
 
 
 def regrets(
-    table: CurveTable, kind: str | None, some: list[fh.Config], seeds: int, best: float, file: Path
+    table: CurveTable, kind: str | None, some: list[fh.Config], seeds: range, best: float, file: Path
 ) -> np.ndarray:
     """One number for each seed, in points."""
     objective = table.study.objective
     found = []
-    for seed in range(seeds):
+    for seed in seeds:
         method: fh.Tuner | fh.Auto = fh.Auto()
         if kind is not None:
             order = stream(seed, "proposed").permutation(len(some))[:MOST]
@@ -83,22 +84,23 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=1000, help="the first seed (default: 1000)")
     parser.add_argument("--tables", nargs="+", default=["shakespeare", "femnist"])
     options = parser.parse_args()
-    missed = []
+    missed, seeds = [], range(options.first, options.first + options.seeds)
     file = Path(tempfile.mkdtemp()) / "proposals.jsonl"
     for name in options.tables:
         table, began = load_table(name), time.perf_counter()
         objective = table.study.objective
         truths = [table.truth(one, int(table.rounds[-1]), objective) for one in range(len(table.configs))]
         best = max(truths) if objective.maximise else min(truths)
-        auto = regrets(table, None, [], options.seeds, best, file)
+        auto = regrets(table, None, [], seeds, best, file)
         error = auto.std(ddof=1) / np.sqrt(len(auto))
         print(
             f"{name}: auto has a regret of {auto.mean():.2f} points (standard error {error:.2f})", flush=True
         )
         for kind, some in pools(table).items():
-            mine = regrets(table, kind, some, options.seeds, best, file)
+            mine = regrets(table, kind, some, seeds, best, file)
             ratio = mine.mean() / auto.mean()
             gap = (mine - auto).std(ddof=1) / np.sqrt(len(auto))
             print(

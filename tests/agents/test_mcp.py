@@ -129,3 +129,84 @@ def test_a_study_under_way_takes_proposals_and_a_finished_one_does_not(root: Pat
     left = tools.limits()["rounds"]["left"]
     assert left == 2_000 - 81
     tools.close()
+
+
+def test_no_answer_holds_a_test_score(root: Path) -> None:
+    """A study's result has test scores; what tools say of it has neither their key nor their value."""
+    made, tools = bench(), Tools(Limits(root))
+    plain = (
+        made.STUDY.split("[method")[0].replace("rounds = 9", "rounds = 3").replace("total = 81", "total = 9")
+    )
+    tools.check(plain, save="base.toml")
+    tools.check(plain.replace("0.02", "0.3"), save="other.toml")
+    answers = [
+        tools.tune("base.toml", "first", wait=500),
+        tools.status(),
+        tools.runs(),
+        tools.results("runs/first"),
+        tools.curves("runs/first"),
+        tools.verify("base.toml", "other.toml", "c", pairs=6, wait=500),
+        tools.comparison("campaigns/c"),
+    ]
+    facts = tools._result("runs/first").facts
+    tested = facts["best"]["test"]
+    assert {"value", "loss", "accuracy"} <= tested.keys()
+    for answer in answers:
+        numbers, words = [], []
+        _spread(answer, numbers, words)
+        assert not {round(tested[key], 9) for key in ("value", "loss")} & {round(one, 9) for one in numbers}
+        assert not [word for word in words if "test" in word]
+    tools.close()
+
+
+def _spread(value: Any, numbers: list[float], words: list[str]) -> None:
+    """All numbers, keys and texts in an answer."""
+    if isinstance(value, dict):
+        words += map(str, value)
+        for one in value.values():
+            _spread(one, numbers, words)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _spread(one, numbers, words)
+    elif isinstance(value, str):
+        words.append(value)
+    elif isinstance(value, int | float) and value not in (0, 1):
+        numbers.append(value)
+
+
+@pytest.mark.parametrize("tool", ["tune", "verify"])
+def test_a_study_that_changes_after_the_check_is_not_run(root: Path, tool: str, monkeypatch: Any) -> None:
+    """The file is exchanged between check and start for one that names code: none of it is imported."""
+    made, tools = bench(), Tools(Limits(root))
+    plain = made.STUDY.split("[method")[0]
+    tools.check(plain, save="base.toml")
+    tools.check(plain.replace("0.02", "0.3"), save="other.toml")
+    (root / "trap.py").write_text("from pathlib import Path\nPath('sprung').touch()\nNet = None\n")
+    start = tools._jobs.start
+
+    def changed(*arguments: Any) -> Any:
+        (root / "base.toml").write_text(plain.replace('name = "mlp"', 'name = "trap:Net"'))
+        return start(*arguments)
+
+    monkeypatch.setattr(tools._jobs, "start", changed)
+    call = {"tune": ("base.toml", "first"), "verify": ("base.toml", "other.toml")}[tool]
+    with pytest.raises(InputError, match="was changed after it was checked"):
+        getattr(tools, tool)(*call, wait=500)
+    assert not (root / "sprung").exists()
+    assert not (root / "runs").exists()
+    assert not list(root.glob("campaigns/*.html"))
+    tools.close()
+
+
+def test_a_wrong_time_to_wait_starts_nothing(root: Path) -> None:
+    made, tools = bench(), Tools(Limits(root))
+    tools.check(made.STUDY, save="base.toml")
+    for call in (lambda: tools.tune("base.toml", "first", wait=-1), lambda: tools.status(wait=1e9)):
+        with pytest.raises(InputError, match="wait must be"):
+            call()
+    assert tools._jobs.current is None
+    assert not (root / "runs").exists()
+    (root / "runs").symlink_to(root.parent)
+    with pytest.raises(InputError, match="outside the root"):
+        tools.tune("base.toml", "first")
+    tools.close()

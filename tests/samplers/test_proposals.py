@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import pytest
 
 import fedhpo as fh
 from fedhpo.core.errors import InputError
-from fedhpo.protocol.sampler import Sampler
+from fedhpo.protocol.sampler import Observation, Sampler
 from fedhpo.samplers import Proposals, Random
-from fedhpo.schedules import FixedLength
+from fedhpo.samplers.proposals import START, trust
+from fedhpo.schedules import FixedLength, Hyperband
 from fedhpo.space import Float, Space
+from fedhpo.space.config import Config
 from fedhpo.study.methods import method_in
 from fedhpo.testing import ToyFederation
-from fedhpo.testing.sampler import PLANE, SamplerSuite, played
+from fedhpo.testing.sampler import PLANE, SamplerSuite, observed, played
 
 LINE = Space(client={"lr": Float(0.0, 1.0)})
 
@@ -48,7 +51,7 @@ def test_at_no_time_is_more_than_the_share_proposed(tmp_path: Path, share: float
     values = {one["lr"] for one in given}
     counts = np.cumsum([config.client["lr"] in values for config in configs])
     assert (counts <= share * np.arange(1, 41) + 1e-9).all()
-    assert counts[-1] == int(share * 40)
+    assert counts[-1] == {0.0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1.0: 40}[share]  # a sixth, and at least one
 
 
 def test_proposals_come_in_order_and_lines_may_be_added_later(tmp_path: Path) -> None:
@@ -92,14 +95,14 @@ def test_a_resumed_run_asks_nobody_again(tmp_path: Path) -> None:
 
     def tuned(run: Path, **more: Any) -> fh.Result:
         tuner = fh.Tuner(
-            FixedLength(trials=8, side_by_side=1), Proposals(ask=ask, share=0.5, sampler="random")
+            FixedLength(trials=8, side_by_side=1), Proposals(ask=ask, share=1.0, sampler="random")
         )
         space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
         return fh.tune(ToyFederation(clients=6), space, tuner, rounds=2, total=16, cohort=3, run=run, **more)
 
     whole = tuned(tmp_path / "whole")
     asked = len(calls)
-    assert asked == 4
+    assert asked == 7  # the first trial is the default config
     for length in (2, 4, 7):
         calls.clear()
         count = [0]
@@ -131,14 +134,56 @@ def test_a_study_names_it() -> None:
             Proposals(**values)
 
 
-def test_proposals_that_stand_badly_get_fewer_turns(tmp_path: Path) -> None:
+def finished(sampler: Sampler, trials: int, value: Any, final: bool = True) -> list[Config]:
+    """The configs of a run in which every score is that of a full training, unless `final` is false."""
+    asked: list[Config] = []
+    seen: list[Observation] = []
+    for trial in range(trials):
+        config = sampler.suggest(LINE, seen, asked, np.random.default_rng(trial))
+        assert config is not None
+        asked.append(config)
+        seen.append(replace(observed(trial, config, value(config)), final=final))
+    return asked
+
+
+def test_trust_is_earned_by_full_trainings_alone(tmp_path: Path) -> None:
+    """The best there are get nearly all of their share, the worst next to nothing."""
     given = [{"lr": (1 + n) / 1000} for n in range(50)]
     path = written(tmp_path / "p", given)
     values = {one["lr"] for one in given}
 
-    def count(value: Any) -> int:
-        configs = played(Proposals(path, share=0.5, sampler=Random()), LINE, 60, value)
+    def count(value: Any, final: bool = True) -> int:
+        configs = finished(Proposals(path, share=0.4, sampler=Random()), 100, value, final)
         return sum(config.client["lr"] in values for config in configs)
 
-    assert count(lambda config: config.client["lr"]) == 30  # the best there are: their whole share
-    assert count(lambda config: -config.client["lr"]) <= 5  # the worst there are
+    assert count(lambda config: config.client["lr"]) >= 30
+    assert count(lambda config: -config.client["lr"]) <= 5
+    assert count(lambda config: config.client["lr"], final=False) == 6 == int(START * 0.4 * 100)
+
+
+def test_trust_by_hand() -> None:
+    mine = {LINE.complete({"client": {"lr": one}}) for one in (0.1, 0.2)}
+    other = LINE.complete({"client": {"lr": 0.9}})
+    seen = [
+        replace(observed(n, one, score), final=True)
+        for n, (one, score) in enumerate([*((one, 0.2) for one in sorted(mine, key=str)), (other, 0.5)])
+    ]
+    # Two wins of two: (2 - 0) / (2 + 2) of the way from a sixth to all.
+    assert trust(seen, mine) == pytest.approx(1 / 6 + 0.5 * 5 / 6)
+    lost = [replace(one, score=replace(one.score, rank_value=-one.score.rank_value)) for one in seen]
+    assert trust(lost, mine) == pytest.approx(1 / 6 * (1 - 0.5))
+    assert trust(seen[:2], mine) == START  # nothing to compare with
+
+
+def test_a_search_says_which_scores_are_of_full_trainings() -> None:
+    seen: list[list[Observation]] = []
+
+    def ask(space: Space, observations: Any) -> None:
+        seen.append(list(observations))
+
+    space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
+    tuner = fh.Tuner(Hyperband(), Proposals(ask=ask, share=1.0, sampler="random"))
+    fh.tune(ToyFederation(clients=6), space, tuner, rounds=9, total=120, cohort=3)
+    every = [one for some in seen for one in some]
+    assert {one.final for one in every} == {True, False}
+    assert all(one.final == (one.score.round == 9) for one in every)

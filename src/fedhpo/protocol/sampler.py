@@ -21,11 +21,15 @@ from fedhpo.space.config import Config
 
 @dataclass(frozen=True)
 class Observation:
-    """A config and a score that it was seen to have; lower `score.rank_value` is better."""
+    """A config and a score that it was seen to have; lower `score.rank_value` is better.
+
+    `final` says whether it is the score of a full training.
+    """
 
     trial: int
     config: Config
     score: Score
+    final: bool = False
 
 
 class Asked(Sequence[Config]):

@@ -43,6 +43,7 @@ def verify(
     rounds: int | None = None,
     cohort: int | None = None,
     setup: str | None = None,
+    source: Literal["clients", "server", "training"] | None = None,
     workers: int | None = None,
     say: Callable[[str], Any] = lambda text: None,
 ) -> Verification:
@@ -71,8 +72,8 @@ def verify(
         After the candidates judge the last base, once, at clients that no comparison saw: the campaign ends.
     report
         Where to write the campaign's page.
-    metric, direction, clients, rounds, cohort, setup
-        What apps, jobs and functions do not say themselves.
+    metric, direction, clients, rounds, cohort, setup, source
+        What apps, jobs and functions do not say themselves; `source` is where an app's score comes from.
     say
         Called with a line of text before something takes time.
 
@@ -87,7 +88,7 @@ def verify(
     >>> found.verdicts[0].verdict, found.code, found.verdicts[0].facts["pairs"]
     ('keep', 0, 6)
     """
-    options = Options(metric, direction, clients, rounds, cohort, setup, workers)
+    options = Options(metric, direction, clients, rounds, cohort, setup, workers, source)
     _check(candidates, equal, control, final, direction)
     given = {"alpha": alpha, "proposals": proposals, "least": least, "pairs": pairs, "after": after}
     with Campaign(campaign) as held, contextlib.ExitStack() as stack:

@@ -29,8 +29,8 @@ from fedhpo.space.config import Config
 SAMPLERS: Mapping[str, type[Any]] = {"random": Random, "tpe": TPE, "gp": GP, "bohb": BOHB}
 #: More bytes, or more lines, are not read of a file that others write.
 MOST_BYTES, MOST_LINES = 1 << 20, 10_000
-#: Proposals, and other trials, that must be scored before they are compared.
-LEAST = 3
+#: The part of their share that proposals have before a full training has shown what they are worth.
+START = 1 / 6
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ class Proposals:
         In place of a file, a function: `ask(space, observations)` returns a config, a mapping as above, or
         None.
     share
-        The share of trials, counted from the first, that proposals have at most. Those of a file have less
-        once they stand in the worse half of all trials: see `trust`.
+        The share of trials, counted from the first, that proposals have at most. The first one
+        comes as soon as that allows, then they have a sixth of it; those of a file earn the rest by full
+        trainings: see `trust`. With 1 all trials are theirs,
+        from the first.
     sampler
         Who suggests the rest: "random", "tpe", "gp", "bohb", or in Python a sampler with its settings.
 
@@ -99,17 +101,21 @@ class Proposals:
     def _given(self, space: Space, seen: Sequence[Observation], tried: set[Config]) -> Config | None:
         """What comes from outside now, if anything may."""
         if self.ask is not None:
-            # Who is asked is asked in every so many trials: what became of earlier answers cannot be told.
-            turns = [int(self.share * (count + 1) + 1e-9) for count in (len(tried) - 1, len(tried))]
-            return complete(space, self.ask(space, seen)) if turns[1] > turns[0] else None
+            # What became of earlier answers cannot be told, so that those who are asked earn nothing.
+            turn = self._allowed(len(tried) + 1, START) > self._allowed(len(tried), START)
+            return complete(space, self.ask(space, seen)) if turn else None
         if self.file is None:
             return None
         proposed = list(dict.fromkeys(read_proposals(Path(self.file), space)))
         taken = sum(config in tried for config in proposed)
-        share = self.share * trust(seen, set(proposed))
-        if taken + 1 > share * (len(tried) + 1) + 1e-9:
+        if taken >= self._allowed(len(tried) + 1, trust(seen, set(proposed))):
             return None
         return next((config for config in proposed if config not in tried), None)
+
+    def _allowed(self, trials: int, trusted: float) -> int:
+        """How many of so many trials may be proposals: the first soon, further ones as they are trusted."""
+        most = int(self.share * trials + 1e-9)
+        return most if self.share == 1 else min(most, max(1, int(trusted * self.share * trials + 1e-9)))
 
     def limit(self, space: Space) -> int | None:
         """That of the sampler; None where proposals may add to it."""
@@ -130,30 +136,29 @@ class Proposals:
 
 
 def trust(seen: Sequence[Observation], proposed: set[Config]) -> float:
-    """What proposals have earned of their share: 1 down to 0, by how they stand in their first scores.
+    """What proposals have earned of their share: `START` at first, towards 1 as they win, 0 as they lose.
 
-    1 where they stand in the better half on average, or fewer than `LEAST` are scored; 0 where each is worse
-    than all other trials.
+    A proposal wins if its score after a full training is better than the median of the other trials that were
+    trained as long. Earlier scores earn nothing: a config may be good after a few rounds and bad at the end,
+    and who proposes may know that.
 
     >>> from fedhpo.testing.sampler import observed
     >>> bad, good = Config(client={"lr": 1.0}), Config(client={"lr": 2.0})
-    >>> trust([observed(0, bad, 0.9), observed(1, good, 0.1)], {bad})
-    1.0
+    >>> early = [observed(0, bad, 0.9), observed(1, good, 0.1)]
+    >>> trust(early, {good}) == START
+    True
+    >>> final = [Observation(one.trial, one.config, one.score, final=True) for one in early]
+    >>> round(trust(final, {good}), 3), round(trust(final, {bad}), 3)
+    (0.444, 0.111)
     """
-    first: dict[int, Observation] = {}
-    for one in seen:
-        if one.trial not in first or one.score.round < first[one.trial].score.round:
-            first[one.trial] = one
-    if not first:
-        return 1.0
-    rung = min(one.score.round for one in first.values())
-    trials = [one for one in first.values() if one.score.round == rung]
-    ours = [one.score.rank_value for one in trials if one.config in proposed]
-    others = np.array([one.score.rank_value for one in trials if one.config not in proposed])
-    if len(ours) < LEAST or len(others) < LEAST:
-        return 1.0
-    worse = np.mean([np.mean(others < one) + 0.5 * np.mean(others == one) for one in ours])
-    return float(min(1.0, 2 * (1 - worse)))
+    last = {one.trial: one for one in seen if one.final}.values()
+    others = [one.score.rank_value for one in last if one.config not in proposed]
+    if not others:
+        return START
+    middle = float(np.median(others))
+    ours = [one.score.rank_value for one in last if one.config in proposed]
+    won = sum(1 if one < middle else -1 if one > middle else 0 for one in ours) / (len(ours) + 2)
+    return START + won * (1 - START if won > 0 else START)
 
 
 def complete(space: Space, given: Any) -> Config | None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedhpo.core.errors import FedhpoError, InputError
 from fedhpo.referee.sides.opened import APP, FUNCTION, RUN, STUDY, Options, kind_of, open_side
 from fedhpo.referee.sides.side import Side, Terms, Training
 from fedhpo.study.recorded import recorded_study
+from fedhpo.study.unchanged import Checked
 
 
 class ProcessSide:
@@ -86,6 +88,8 @@ class ProcessSide:
 
 def opened(source: Any, options: Options) -> Side:
     """The side: in a process of its own where it brings code of its own, by a fixed rule."""
+    if isinstance(source, Checked):
+        source, options = source.source, replace(options, checked=source.digest)
     if isinstance(source, str | Path) and brings_code(str(source)):
         return ProcessSide(str(source), options)
     return open_side(source, options)

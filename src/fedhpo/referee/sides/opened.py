@@ -17,11 +17,11 @@ from fedhpo.referee.sides.side import Side
 from fedhpo.run.run import RECORD
 from fedhpo.study import Study
 from fedhpo.study.recorded import recorded_study
+from fedhpo.study.unchanged import digest_of, load_unchanged, refuse_changed
 from fedhpo.tuning.load import load_run
 
 STUDY, RUN, APP, JOB, FUNCTION = "study", "run", "flower app", "nvflare job", "function"
-#: What Flower's own templates call the number of rounds and the share that trains.
-_ROUNDS = ("num-server-rounds", "num_server_rounds", "num-rounds", "rounds")
+#: What Flower's own templates call the share that trains.
 _SHARES = ("fraction-train", "fraction-fit", "fraction_train", "fraction_fit")
 
 
@@ -30,7 +30,7 @@ class Options:
     """What a side does not say itself.
 
     `metric` and `direction` are for apps, jobs and functions, `clients`, `rounds` and `cohort` for apps and
-    jobs that do not say them, `setup` for apps: as `app.setup` of a study.
+    jobs that do not say them, `setup` and `source` for apps: as `app.setup` and `objective.from` of a study.
     """
 
     metric: str | None = None
@@ -40,6 +40,9 @@ class Options:
     cohort: int | None = None
     setup: str | None = None
     workers: int | None = None
+    source: str | None = None
+    #: The digest that a study must have, see `fedhpo.study.unchanged`; None for any.
+    checked: str | None = None
 
     @property
     def maximise(self) -> bool | None:
@@ -89,7 +92,8 @@ def open_side(source: Any, options: Options) -> Side:
     name = str(source)
     kind = kind_of(name)
     if kind == STUDY:
-        return FederatedSide(Study.load(name, fixed=True), Path(name).stem, kind, workers=options.workers)
+        study = load_unchanged(name, options.checked, fixed=True)
+        return FederatedSide(study, Path(name).stem, kind, workers=options.workers)
     if kind == RUN:
         return _run(Path(name), options)
     if kind == APP:
@@ -109,6 +113,7 @@ def _run(path: Path, options: Options) -> FederatedSide:
     found = recorded_study(path)
     if found is None:
         raise InputError(f"{path}: no run was begun there")
+    refuse_changed(str(path), digest_of(found), options.checked)
     result = load_run(path)
     return FederatedSide(
         found.study(),
@@ -125,12 +130,14 @@ def app_study(path: Path, options: Options) -> Study:
     """A study of a Flower app as it is: nothing is tuned, so its own config is what is trained."""
     app = read_app(path, "app")
     clients = options.clients or _nodes(path) or 10
-    rounds = options.rounds or _first(app.config, _ROUNDS)
+    rounds = options.rounds or app.config.get(app.rounds_key or "")
     if not isinstance(rounds, int):
         raise InputError(f"{path.name}: its run config names no number of rounds: give --rounds")
     share = _first(app.config, _SHARES)
     cohort = options.cohort or max(1, round(clients * float(share if share is not None else 1.0)))
-    objective = {"metric": options.metric or "accuracy"}
+    objective: dict[str, Any] = {"metric": options.metric or "accuracy"}
+    if options.source is not None:
+        objective["from"] = options.source
     if options.direction is not None:
         objective["direction"] = options.direction
     given: dict[str, Any] = {
