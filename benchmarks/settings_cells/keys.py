@@ -65,6 +65,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "device": ["cuda"],
     "objectives": [["accuracy", "bytes_up"]],
     "constraints": [["accuracy >= 0.9"]],
+    "enqueue": [[{"client": {"lr": 0.37}}]],
     "data.name": ["settings_cells.own:data"],
     "app.node_config": [{"note": 3}],
     "objective.weighting": ["uniform", "size"],

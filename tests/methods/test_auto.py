@@ -1,5 +1,7 @@
 """The rule of `auto`, case by case, and that it is the default."""
 
+from dataclasses import replace
+
 import pytest
 
 import fedhpo as fh
@@ -8,6 +10,7 @@ from fedhpo.methods.auto import Case, choose
 from fedhpo.methods.registry import method_of
 from fedhpo.study.methods import method_in
 from fedhpo.testing import ToyFederation
+from fedhpo.tuning.setup import prepare
 
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 
@@ -39,6 +42,9 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         (Case(81, 1296, 100, 10, 4.0, rotates=True), "robust", "permute-and-flip", "noise of 0.17"),
         # 0.22 is above twice 0.1, and with 16 scores at 10 of 100 clients some client is in two of them.
         (Case(81, 1296, 100, 10, 3.0, rotates=True), "random", "permute-and-flip", "noise of 0.22"),
+        # 87 x 5 / 100, rounded up, is 5: sqrt(2) x 5 / (12 x 5) = 0.118, more than configs differ; choices
+        # at 5 clients are disjoint: 2 x 20 / 6 / (12 x 5) = 0.111, less than twice that.
+        (Case(81, 1296, 100, 5, 12.0, rotates=True), "robust", "permute-and-flip", "noise of 0.11"),
         # 16 scores at all clients weigh 16, one choice out of 16 trials weighs two.
         (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "one private choice"),
         # Where values come out, each trial has one.
@@ -75,12 +81,16 @@ def test_it_is_what_a_study_and_a_call_take_that_name_no_method() -> None:
     ],
 )
 def test_it_comes_to_what_the_method_that_it_takes_comes_to(rounds, evaluation, taken) -> None:  # type: ignore[no-untyped-def]
-    def run(method: fh.Method) -> fh.Result:
+    def run(method: fh.Method, evaluation: fh.Evaluator | None) -> fh.Result:
         return fh.tune(
             ToyFederation(clients=6), SPACE, method, rounds=rounds, total=72, cohort=2, evaluation=evaluation
         )
 
-    auto, own = run(fh.Auto()), run(taken)
+    auto = run(fh.Auto(), evaluation)
+    if "mechanism" in auto.facts["auto"]:
+        privacy = replace(evaluation.privacy, mechanism=auto.facts["auto"]["mechanism"])
+        evaluation = replace(evaluation, privacy=privacy)
+    own = run(taken, evaluation)
     assert auto.facts["auto"]["method"] == taken.name
     assert list(auto.trials) == list(own.trials)
     assert auto.best_config == own.best_config
@@ -99,3 +109,39 @@ def test_several_objectives_and_constraints_need_no_method_to_be_named() -> None
 def test_a_total_below_one_training_is_refused() -> None:
     with pytest.raises(InputError, match="does not pay for one training"):
         fh.tune(ToyFederation(clients=6), SPACE, rounds=9, total=8, cohort=2)
+
+
+def test_it_names_the_private_mechanism_where_the_study_names_none() -> None:
+    def taken(**settings: object) -> tuple[str, str]:
+        evaluation = fh.Evaluator(clients=4, privacy=fh.Privacy(50.0, **settings))  # type: ignore[arg-type]
+        result = fh.tune(
+            ToyFederation(clients=40), SPACE, rounds=9, total=72, cohort=2, evaluation=evaluation
+        )
+        assert result.facts["auto"]["mechanism"] == result.facts["privacy"]["mechanism"]
+        return result.facts["auto"]["mechanism"], result.facts["auto"]["why"]
+
+    assert taken()[0] == "permute-and-flip"
+    assert "The mechanism is permute-and-flip: a score has noise of 0.035, a choice of 0.017." in taken()[1]
+    assert taken(mechanism="laplace")[0] == "laplace"
+    assert "The mechanism is laplace, as named (permute-and-flip suits): " in taken(mechanism="laplace")[1]
+
+
+def test_other_methods_have_laplace_where_none_is_named() -> None:
+    evaluation = fh.Evaluator(clients=4, privacy=fh.Privacy(50.0))
+    result = fh.tune(
+        ToyFederation(clients=40), SPACE, "robust", rounds=9, total=72, cohort=2, evaluation=evaluation
+    )
+    assert result.facts["privacy"]["mechanism"] == "laplace"
+
+
+def test_a_run_that_was_begun_with_laplace_goes_on_with_it() -> None:
+    """0.2.0 took that where none was named, also for `auto`."""
+
+    def prepared(begun: dict[str, object] | None) -> str:
+        evaluation = fh.Evaluator(clients=4, privacy=fh.Privacy(50.0))
+        options = {"rounds": 9, "total": 72, "cohort": 2, "seed": 0, "evaluation": evaluation}
+        found = prepare(ToyFederation(clients=40), SPACE, None, begun=begun, **options)  # type: ignore[arg-type]
+        return str(found.search.evaluator.privacy.mechanism)  # type: ignore[union-attr]
+
+    begun = {"evaluation": {"privacy": {"mechanism": "laplace", "held_out": 0.2}}}
+    assert (prepared(None), prepared(begun)) == ("permute-and-flip", "laplace")

@@ -158,7 +158,7 @@ def test_figure_13_takes_the_configs_of_a_range():
 def test_the_papers_noise():
     """1% of 100 clients and epsilon 100: Laplace for 16 scores; a choice where rungs are chosen from."""
     assert noisy("RS").count(100) == 1
-    assert noisy("TPE").privacy == Privacy(100.0, accounting="basic", held_out=0.0)
+    assert noisy("TPE").privacy == Privacy(100.0, mechanism="laplace", accounting="basic", held_out=0.0)
     assert {noisy(name).privacy.mechanism for name in ("HB", "BOHB")} == {"topk"}
     assert not noisy("RS").paired
 

@@ -10,18 +10,20 @@
    privacy it goes by scores or by choices, whichever has less noise: choices where a score asks more than
    about a twentieth of the clients.
 
-What it took, and why, is said in two sentences, in result.json (`auto`) and in the report. `fedhpo advise`
-goes by the same rule, and can measure in a pilot how much configs differ.
+Where a study names no private mechanism, the rule names it. What it took, and why, is said in two sentences
+(a third one under privacy), in result.json (`auto`) and in the report. `fedhpo advise` goes by the same rule,
+and can measure in a pilot how much configs differ.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedhpo.methods.presets import GP, SHA, RandomSearch
 from fedhpo.methods.robust import Robust, plan
+from fedhpo.privacy.privacy import DEFAULT
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.sections import section
@@ -83,12 +85,24 @@ class Case:
     @property
     def too_noisy(self) -> bool:
         """Whether halving would have more private noise than it bears, whatever the mechanism."""
-        return self.private_noise > self.spread * (1.0 if self.mechanism == "laplace" else _BEAR)
+        return not (self._bears_scores or self._bears_choices)
+
+    @property
+    def _bears_scores(self) -> bool:
+        return self.values is not False and self.score_noise <= self.spread
+
+    @property
+    def _bears_choices(self) -> bool:
+        return self.values is not True and self.choice_noise <= _BEAR * self.spread
 
     @property
     def mechanism(self) -> Literal["laplace", "permute-and-flip"]:
-        """The private mechanism by which halving has the least noise."""
-        by_scores = self.score_noise <= self.choice_noise if self.values is None else self.values
+        """The private mechanism by which halving has the least noise, of those whose noise it bears."""
+        by_scores = self.values
+        if by_scores is None:
+            by_scores = self.score_noise <= self.choice_noise
+            if self._bears_scores != self._bears_choices:
+                by_scores = self._bears_scores
         return "laplace" if by_scores else "permute-and-flip"
 
     @property
@@ -183,13 +197,26 @@ def choose(case: Case) -> Choice:
     return Choice(Robust(), "laplace" if private else None, what + why)
 
 
+def noises(case: Case, mechanism: str) -> str:
+    """Which mechanism a private search has, and what noise it and the other one have in halving.
+
+    >>> case = Case(rounds=81, total=1296, clients=100, asked=10, epsilon=10.0, rotates=True)
+    >>> noises(case, "permute-and-flip")
+    'The mechanism is permute-and-flip: a score has noise of 0.13, a choice of 0.067.'
+    """
+    suits = choose(replace(case, values=None)).mechanism or DEFAULT
+    named = "" if mechanism == suits else f", as named ({suits} suits)"
+    scored, chosen = f"{case.score_noise:.2g}", f"{case.choice_noise:.2g}"
+    return f"The mechanism is {mechanism}{named}: a score has noise of {scored}, a choice of {chosen}."
+
+
 @dataclass(frozen=True)
 class Auto(Method):
     """The default: a method chosen by rule from budget, clients and privacy, which says what and why.
 
-    It takes `robust`, with one rung where privacy leaves only few looks at scores; `sha` for several
-    objectives, or constraints; `gp` where trainings are too short to be cut; `random` where privacy leaves
-    only one look.
+    The same rule names the private mechanism where the study names none. It takes `robust`, with one rung
+    where privacy leaves only few looks at scores; `sha` for several objectives, or constraints; `gp` where
+    trainings are too short to be cut; `random` where privacy leaves only one look.
     """
 
     name: ClassVar[str] = "auto"
@@ -206,8 +233,12 @@ class Auto(Method):
 
     def run(self, search: Search) -> Trial:
         """Choose, say so, and tune."""
-        choice = choose(Case.of(search))
-        search.facts["auto"] = {"method": choice.method.name, "why": choice.why}
+        case = Case.of(search)
+        choice = choose(case)
+        privacy = search.evaluator.privacy
+        told = {} if privacy is None else {"mechanism": str(privacy.mechanism)}
+        how = "" if privacy is None else f" {noises(case, str(privacy.mechanism))}"
+        search.facts["auto"] = {"method": choice.method.name, "why": choice.why + how, **told}
         return choice.method.run(search)
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:

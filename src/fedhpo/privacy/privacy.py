@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Mechanism = Literal["laplace", "topk", "permute-and-flip", "repeated"]
 #: Mechanisms, and whether they release values or only which trials are best.
 MECHANISMS = {"laplace": True, "topk": False, "permute-and-flip": False, "repeated": False}
+#: The one that is meant where none is named, and the method has no choice of its own.
+DEFAULT = "laplace"
 
 #: How releases are added up.
 ACCOUNTING = ("rotation", "basic", "pld")
@@ -34,6 +36,8 @@ class Privacy:
     shapes and which are not private here.
 
     `m` is the most that the releases of the run weigh for one client; see `accounting`.
+
+    `mechanism` is "laplace" where none is named, but for `auto`, which takes what has the least noise.
 
     - `mechanism = "laplace"` releases every score, with noise of scale `m / (epsilon x replies)`.
       Methods select by these values and by nothing else.
@@ -85,8 +89,8 @@ class Privacy:
 
     epsilon: float
     evaluations: int | None = None
-    mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] | str | Mapping[str, Any] = (
-        "laplace"
+    mechanism: Literal["laplace", "topk", "permute-and-flip", "repeated"] | str | Mapping[str, Any] | None = (
+        None
     )
     release: Literal["simulated", "exact"] = "simulated"
     accounting: Literal["rotation", "basic", "pld"] = "rotation"
@@ -142,11 +146,12 @@ class Privacy:
     @property
     def releases_values(self) -> bool:
         """Whether scores come out, rather than only which trials are best."""
-        return isinstance(self.mechanism, str) and MECHANISMS.get(self.mechanism, False)
+        named = self.mechanism or DEFAULT
+        return isinstance(named, str) and MECHANISMS.get(named, False)
 
     def own_selection(self) -> Selection | None:
         """The selection of a user's own that the mechanism names; None where it is one of ours."""
-        if isinstance(self.mechanism, str) and self.mechanism in MECHANISMS:
+        if self.mechanism is None or (isinstance(self.mechanism, str) and self.mechanism in MECHANISMS):
             return None
         registry: Registry[Any] = Registry("privacy", MECHANISMS, "mechanism")
         made = registry.build(self.mechanism, "mechanism")
@@ -174,4 +179,5 @@ class Privacy:
         left_out = {"budget", "total", *(() if self.held_out else ("held_out", "clip"))}
         own = self.own_selection()
         code = {} if own is None else {"mechanism_code": code_of(type(own))}
-        return {name: value for name, value in asdict(self).items() if name not in left_out} | code
+        told = {name: value for name, value in asdict(self).items() if name not in left_out}
+        return told | {"mechanism": told["mechanism"] or DEFAULT} | code

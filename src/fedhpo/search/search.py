@@ -201,7 +201,7 @@ class Search:
             facts = (trial.config, trial.status, trial.round, *trial.scores)
             before, found = self._observed.get(trial.number, ((), []))
             if len(before) != len(facts) or any(map(is_not, before, facts)):
-                found = _observations_of(trial)
+                found = _observations_of(trial, self.rounds)
                 self._observed[trial.number] = facts, found
             seen += found
         return seen
@@ -550,10 +550,10 @@ class Search:
         self._on_event(Event(kind, self, self.session.replaying, trials))
 
 
-def _observations_of(trial: Trial) -> list[Observation]:
+def _observations_of(trial: Trial, rounds: int) -> list[Observation]:
     """A trial's scores; infinitely bad where it failed."""
     asked = (score for score in trial.scores if score.round not in trial.watched)
-    seen = [Observation(trial.number, trial.config, score) for score in asked]
+    seen = [Observation(trial.number, trial.config, score, score.round >= rounds) for score in asked]
     if trial.status == FAILED:
         seen.append(
             Observation(trial.number, trial.config, Score(math.nan, math.nan, 0, trial.round, math.inf))

@@ -34,7 +34,7 @@ PARTITIONS: Mapping[str, type[Any]] = {
 }
 SPLITS: Mapping[str, type[Any]] = data.SPLIT_RULES
 #: Keys that stand in no section.
-TOP = ("name", "seed", "device", "objectives", "constraints")
+TOP = ("name", "seed", "device", "objectives", "constraints", "enqueue")
 
 
 def page() -> str:

@@ -324,6 +324,11 @@ class StudyFile(Section):
     constraints: list[str] = Field(
         [], description="limits that trials must keep, such as `bytes_up <= 1e6` or `accuracy_worst >= 0.5`"
     )
+    enqueue: list[dict[str, Any]] = Field(
+        [],
+        description="`[[enqueue]]`: configs to try right after trial 0, such as `client = { lr = 0.1 }`; "
+        "what they leave out is filled in with defaults",
+    )
     data: Data = Field(description="`[data]`")
     model: Model = Field(description="`[model]`")
     app: App | None = Field(None, description="`[app]`, in place of `[data]` and `[model]`")

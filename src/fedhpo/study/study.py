@@ -69,6 +69,7 @@ from fedhpo.study.renamed import with_new_keys
 from fedhpo.study.sections import ProxyBudget, StudyFile
 from fedhpo.study.text import with_key
 from fedhpo.study.trainees import check_trainee, trainee_in
+from fedhpo.tuning.arguments import checked_enqueue
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 
 if TYPE_CHECKING:
@@ -187,6 +188,9 @@ class Study:
 
             place_in(self)
         _ = self.method, self.objective, self.evaluator, self.proxy_study, self.fleet
+        checked_enqueue(self.file.enqueue, self.space)
+        if self.file.enqueue and self.method.trains_once:
+            refuse([f"enqueue: {ONE_TRAINING.format(self.method.name)}: leave it out"])
         check_criteria(self.criteria, self.method, self.evaluator)
         if self.evaluator.privacy is not None and self._weighting == "size":
             raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
@@ -608,6 +612,7 @@ class Study:
                     callbacks=callbacks,
                     timeout=timeout if timeout is not None else budget.timeout,
                     on_interrupt=on_interrupt,
+                    enqueue=self.file.enqueue,
                     baseline=budget.baseline,
                 )
                 if self.file.app is not None and result.run is not None and result.status == "finished":
@@ -666,7 +671,7 @@ class Study:
                     objectives=self.file.objectives,
                     constraints=self.file.constraints,
                     evaluation=self.evaluator,
-                    enqueued=[self.space.default()],
+                    enqueued=[self.space.default(), *checked_enqueue(self.file.enqueue, self.space)],
                     baseline=budget.baseline,
                 )
             except InputError as error:

@@ -22,7 +22,14 @@ def trainee_class(model: Model) -> type[Any] | None:
     if is_learner(model) or model.name in MODELS:
         return None
     if is_own(model.name):
-        found = import_object(model.name, "model.name")
+        found = import_object(model.name, "model.name", called=False)
+        if not callable(found):
+            estimator = f": an estimator is written name = 'estimator', path = {model.name!r}"
+            more = estimator if hasattr(found, "fit") else ""
+            kind = type(found).__name__
+            raise InputError(
+                f"model.name = {model.name!r}: must be a function or a class, found {kind}{more}"
+            )
         return found if is_trainee(found) else None
     return trainees.find(model.name, "model.name") if trainees.brings(model.name) else None
 

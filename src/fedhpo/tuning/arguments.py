@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
+from fedhpo.space.config import Config
 
 
 def check_world(federation: Any, space: Any) -> None:
@@ -93,8 +94,8 @@ def checked_interrupt(on_interrupt: Any) -> str:
     return on_interrupt
 
 
-def checked_enqueue(enqueue: Any, space: Space) -> list[Any]:
-    """Configs of the space, completed."""
+def checked_enqueue(enqueue: Any, space: Space, pool: Sequence[Config] | None = None) -> list[Config]:
+    """Configs of the space, completed; of a table, `pool` is all that could be tried."""
     if isinstance(enqueue, str | bytes | Mapping) or not isinstance(enqueue, Iterable):
         raise InputError(
             f"enqueue must be a list of configs, such as [{{'client': {{'lr': 0.1}}}}], not {shown(enqueue)}"
@@ -105,6 +106,11 @@ def checked_enqueue(enqueue: Any, space: Space) -> list[Any]:
             found.append(space.complete(config))
         except InputError as error:
             raise InputError(f"enqueue[{place}]: {error}") from None
+        if pool is not None and found[-1] not in pool:
+            raise InputError(
+                f"enqueue[{place}]: the table holds no training of {found[-1].to_dict()}; name one of its "
+                f"{len(pool)} configs, such as {pool[0].to_dict()}"
+            )
     return found
 
 

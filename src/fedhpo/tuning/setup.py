@@ -12,7 +12,9 @@ from typing import Any
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import whole_number
-from fedhpo.methods import FTS, FLoRA, Tuner, method_of
+from fedhpo.methods import FTS, Auto, FLoRA, Tuner, method_of
+from fedhpo.methods.auto import Case, choose
+from fedhpo.privacy.privacy import DEFAULT
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.failures import Failures
 from fedhpo.protocol.federation import QUERY, Federation
@@ -162,6 +164,8 @@ def prepare(
                 "be there is not known then"
             )
         objective = private_objective(objective, federation)
+        clients = len(federation.validation_clients)
+        evaluator = _with_mechanism(evaluator, chosen, rounds, total, clients, several=bool(criteria))
     search = Search(
         space,
         rounds=rounds,
@@ -187,12 +191,34 @@ def prepare(
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
 
 
-def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluator:
-    """The evaluator as a run was begun with it, which an earlier version may have done without comparison."""
-    then = ((begun or {}).get("evaluation") or {}).get("privacy")
-    if evaluator.privacy is None or then is None or "held_out" in then:
+def _with_mechanism(
+    evaluator: Evaluator, method: Method | Tuner, rounds: int, total: int, clients: int, *, several: bool
+) -> Evaluator:
+    """The evaluator with the private mechanism that is meant where none is named: `auto` chooses one."""
+    privacy = evaluator.privacy
+    if privacy is None or privacy.mechanism is not None:
         return evaluator
-    return replace(evaluator, privacy=replace(evaluator.privacy, held_out=0.0, clip=1.0))
+    mechanism = None
+    if isinstance(method, Auto) and evaluator.average == "last":
+        asked = evaluator.count(clients)
+        case = Case(rounds, total, clients, asked, privacy.epsilon, privacy.rotates, several=several)
+        mechanism = choose(case).mechanism
+    return replace(evaluator, privacy=replace(privacy, mechanism=mechanism or DEFAULT))
+
+
+def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluator:
+    """The evaluator as a run was begun with it: an earlier version may have had no comparison.
+
+    It had "laplace" where none was named, whatever the method.
+    """
+    then = ((begun or {}).get("evaluation") or {}).get("privacy")
+    privacy = evaluator.privacy
+    if privacy is None or then is None:
+        return evaluator
+    privacy = replace(privacy, mechanism=privacy.mechanism or then["mechanism"])
+    if "held_out" not in then:
+        privacy = replace(privacy, held_out=0.0, clip=1.0)
+    return replace(evaluator, privacy=privacy)
 
 
 def _total(method: Method | Tuner, rounds: int, total: int | None, begun: Mapping[str, Any] | None) -> int:

@@ -34,11 +34,12 @@ from fedhpo.tuning.arguments import (
     checked_timeout,
     searched_space,
 )
+from fedhpo.tuning.card import write_card
 from fedhpo.tuning.conclusion import Conclusion, conclude
 from fedhpo.tuning.model_file import keep_model
 from fedhpo.tuning.origin import Origin, taken_origin
 from fedhpo.tuning.outcome import outcome_of
-from fedhpo.tuning.predict import majority_note, named_clients, predictor_of
+from fedhpo.tuning.predict import majority_note, named_clients, predictor_of, scores_of
 from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.setup import Prepared, prepare
@@ -154,7 +155,7 @@ def tune(
         constraints=constraints,
         evaluation=evaluation,
         metrics=metrics,
-        enqueued=[space.default(), *checked_enqueue(enqueue, space)],
+        enqueued=[space.default(), *checked_enqueue(enqueue, space, federation.about.pool)],
         baseline=baseline,
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
@@ -278,12 +279,12 @@ def _finished(
         stays = bool(reason) and session.kept
         outcome["privacy"]["over_runs"] = shared.to_dict() if stays else shared.settle()
     outcome["times"] = {"wall_seconds": held.wall_seconds}
-    model = None
+    model, kept = None, False
     if used is not None and used.number in session.trials:
         session.wake(used.number)  # a run that was finished before is brought back here
         model = federation.model(used.number)
         place = held.path if session.kept and not reason else None
-        keep_model(place, federation, model, used.config.model)
+        kept = keep_model(place, federation, model, used.config.model)
     held.record.set(federation=federation.describe())
     if reason:
         held.record.set(so_far={"event": held.record.last, "result": outcome})
@@ -296,6 +297,8 @@ def _finished(
     policy = None if used is None else learned_by(used.policy)
     path = held.path if session.kept else None
     result = Result(Outcome(outcome), Table(rows), path, model, policy, predictor_of(federation, model))
+    if kept and used is not None:
+        write_card(result, federation.describe(), scores_of(search, used))
     watch.tell("stop" if reason else "finish", search)
     return result
 
@@ -308,6 +311,7 @@ def _numbers(federation: Federation, prepared: Prepared) -> dict[str, int]:
         "privacy": prepared.private,
         "remote": federation.remote,
         "fold": federation.remote and federation.folds(search.cohort, search.space.default().model),
+        "rows": federation.by_rows(search.space.default().model),
     }
     return {what: NUMBERS[what] for what, applies in apply.items() if applies}
 

@@ -11,8 +11,9 @@ from fedhpo.core.errors import FedhpoError, InputError, MissingExtraError
 from fedhpo.research.incumbents import value_at
 from fedhpo.research.tables import CurveTable, load_table
 from fedhpo.research.tables.replay import Replay, replay
+from fedhpo.search.evaluator import Evaluator
 from fedhpo_papers.bench.entries import Entry, Task, entry_named
-from fedhpo_papers.bench.sample import OBJECTIVE, Sample, sample_of
+from fedhpo_papers.bench.sample import Sample, sample_of
 from fedhpo_papers.bench.settings import TRAININGS, Setting
 
 #: Shares of the budget at which incumbents are judged.
@@ -73,7 +74,7 @@ def priced(entry: Entry, task: Task) -> tuple[Replay, int]:
     total = TRAININGS * rounds
     found = _replay(entry, task, total)
     if task.setting.equal == "messages":
-        asked = entry.evaluator(task).count(len(task.table.validation_clients))
+        asked = Evaluator(clients=task.setting.clients).count(len(task.table.validation_clients))
         allowed = TRAININGS * (rounds * task.cohort + asked)
         for _ in range(_CUTS):
             if (paid := messages(found, task.cohort)) <= allowed:
@@ -89,14 +90,15 @@ def messages(found: Replay, cohort: int) -> int:
 
 
 def _replay(entry: Entry, task: Task, total: int) -> Replay:
+    study = entry.study(task, total)
     return replay(
         task.table,
-        entry.method(task),
+        study.method,
         total=total,
         seed=task.seed,
-        objective=OBJECTIVE,
-        evaluation=entry.evaluator(task),
-        enqueued=entry.enqueued(task),
+        objective=study.objective,
+        evaluation=study.evaluator,
+        enqueued=[study.space.default(), *map(study.space.complete, study.file.enqueue)],
     )
 
 

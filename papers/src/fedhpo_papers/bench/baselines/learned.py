@@ -7,38 +7,13 @@ same point of the unit cube, and the nearest config of the pool stands for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.federation import Floats
-from fedhpo.protocol.sampler import Observation
 from fedhpo.research.tables import CurveTable
-from fedhpo.space import Space
 from fedhpo.space.config import Config
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A sampler that suggests these configs in their order, and nothing else."""
-
-    configs: tuple[Config, ...]
-
-    def suggest(
-        self,
-        space: Space,
-        observations: Sequence[Observation],
-        asked: Sequence[Config],
-        rng: np.random.Generator,
-        pool: Sequence[Config] | None = None,
-    ) -> Config | None:
-        """The next one that was not asked for."""
-        return next((config for config in self.configs if config not in asked), None)
-
-    def limit(self, space: Space) -> int:
-        """How many there are."""
-        return len(self.configs)
 
 
 def portfolio(table: CurveTable, others: Sequence[CurveTable], count: int) -> list[Config]:
