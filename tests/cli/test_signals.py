@@ -214,8 +214,7 @@ if __name__ == "__main__":
 def test_a_script_does_not_go_on(tmp_path, number, code):
     (tmp_path / "script.py").write_text(SCRIPT)
     script = subprocess.Popen([sys.executable, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    while script.stdout.readline() != "round\n":
-        pass
+    assert "round\n" in iter(script.stdout.readline, ""), "the script ended before its first round"
     script.send_signal(number)
     told = script.communicate(timeout=60)[0]
     assert script.returncode == code
