@@ -45,6 +45,7 @@ SECTIONS: dict[str, list[str]] = {
     "User guide": [
         "concepts.md",
         "python.md",
+        "data.md",
         "columns.md",
         "metrics.md",
         "objectives.md",

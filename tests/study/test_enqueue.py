@@ -32,5 +32,7 @@ def test_what_is_no_config_and_what_would_never_be_tried_are_refused() -> None:
 
 def test_a_config_that_the_table_does_not_hold_is_refused() -> None:
     study = _study(enqueue=[{"client": {"lr": 0.37}}])
-    with pytest.raises(InputError, match=r"enqueue\[0\]: the table holds no training of .*0\.37.* 20 configs"):
+    with pytest.raises(
+        InputError, match=r"enqueue\[0\]: the table holds no training of .*0\.37.* 20 configs"
+    ):
         study.tune(federation=TabularFederation(TABLE))

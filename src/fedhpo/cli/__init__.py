@@ -156,6 +156,19 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
         "--workers", type=natural, metavar="N", help="worker processes (default: one per core)"
     )
 
+    data = command("data", "The files that FEDHPO_DATA names: which are there, and how to make one.")
+    data.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=["check", "convert"],
+        help="say which files are there, or make one from its published files",
+    )
+    data.add_argument("set", metavar="SET", nargs="?", help="of convert: the data set, such as cifar10")
+    data.add_argument("source", metavar="SOURCE", nargs="?", help="of convert: where its published files are")
+    data.add_argument(
+        "--directory", metavar="DIR", help="the data directory (default: what FEDHPO_DATA names)"
+    )
+
     completion = command("completion", "Print what makes your shell complete commands and options.")
     completion.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 

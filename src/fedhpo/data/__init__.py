@@ -3,6 +3,7 @@
 from fedhpo.data.build import from_arrays, from_clients
 from fedhpo.data.columns import from_csv, from_frames, without_missing
 from fedhpo.data.container import IGNORE, FederatedData, Split
+from fedhpo.data.dataset import from_dataset
 from fedhpo.data.distance import distances, wasserstein
 from fedhpo.data.encoding import Encoding
 from fedhpo.data.lazy import from_loader
@@ -41,6 +42,7 @@ __all__ = [
     "from_arrays",
     "from_clients",
     "from_csv",
+    "from_dataset",
     "from_frames",
     "from_loader",
     "from_text",

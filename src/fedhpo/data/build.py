@@ -51,9 +51,9 @@ classification, 4 classes>
         )
     if len(xs) != len(ys):
         raise InputError(f"x has {len(xs)} rows, y {len(ys)}; allowed: the same number")
-    samples = _typed(xs, ys, task, classes)
+    samples = typed_samples(xs, ys, task, classes)
     if groups is not None:
-        groups = _to_numpy(groups)
+        groups = to_numpy(groups)
         whole = groups.dtype.kind in "iu" and groups.shape == (len(xs),)
         groups = groups.astype(np.int64) if whole else groups
         if not whole or (groups < 0).any():
@@ -92,9 +92,14 @@ def from_clients(
     <custom: 2 clients, train 24 rows of 2, validation 3 rows of 2, test 3 rows of 2; x (3,) float32; \
 classification, 2 classes>
     """
+    if hasattr(clients, "column_names") or hasattr(clients, "load_partition"):
+        raise InputError(
+            f"clients must be a list with one entry a client, not a {type(clients).__name__}: give "
+            "fedhpo.from_dataset(it, clients=10), or by=, a column that names a row's client"
+        )
     if hasattr(clients, "shape") or isinstance(clients, str | bytes) or not isinstance(clients, Iterable):
         raise InputError(
-            f"clients must be a list with one pair (x, y) a client, not {_about(clients)}; for one array of "
+            f"clients must be a list with one pair (x, y) a client, not {about(clients)}; for one array of "
             "all rows use fedhpo.from_arrays(x, y, partition)"
         )
     names = tuple(str(key) for key in clients) if isinstance(clients, Mapping) else None
@@ -120,7 +125,7 @@ classification, 2 classes>
     else:
         _check_alike([piece for piece in some if isinstance(piece, _Piece)])
         xs, ys = (np.concatenate([getattr(piece, part) for piece in some]) for part in "xy")
-        samples = _typed(xs, ys, task, classes)
+        samples = typed_samples(xs, ys, task, classes)
 
     sizes = np.array([0 if piece is None else len(piece.y) for piece in parts], dtype=np.int64)
     if all(given):
@@ -176,7 +181,7 @@ def _named_samples(pieces: Sequence[_Piece | _NamedPiece], task: str | None, cla
                 f"{piece.client} {keys}"
             )
     x = joined([piece.x for piece in named])
-    return _typed(x, pad(LABELS, [one for piece in named for one in piece.y]), task, classes)
+    return typed_samples(x, pad(LABELS, [one for piece in named for one in piece.y]), task, classes)
 
 
 def _named_piece(label: str, where: str, entry: Any) -> _NamedPiece | None:
@@ -208,7 +213,7 @@ def _named_piece(label: str, where: str, entry: Any) -> _NamedPiece | None:
 
 def _to_rows(value: Any, where: str) -> list[Array]:
     found = value if isinstance(value, list) else _labels(value, where)
-    return [_to_numpy(one, where) for one in found]
+    return [to_numpy(one, where) for one in found]
 
 
 def _pieces(label: str, entry: Any, given: bool) -> list[_Piece | _NamedPiece | None]:
@@ -244,13 +249,13 @@ def _pair(where: str, entry: Any) -> tuple[Array, Array]:
         return _features(tensors[0], where), _labels(tensors[1], where)
     if hasattr(entry, "shape") or isinstance(entry, tuple):
         raise InputError(
-            f"{where}: found {_about(entry)}; allowed: a pair (x, y), the features and the labels of its rows"
+            f"{where}: found {about(entry)}; allowed: a pair (x, y), the features and the labels of its rows"
         )
     if not (hasattr(entry, "__len__") and hasattr(entry, "__getitem__")) or isinstance(
         entry, str | bytes | type
     ):
         raise InputError(
-            f"{where}: found {_about(entry)}; allowed: a pair (x, y) of arrays, or a data set with "
+            f"{where}: found {about(entry)}; allowed: a pair (x, y) of arrays, or a data set with "
             "len() and [i]"
         )
     return _read_rows(where, entry)
@@ -267,17 +272,15 @@ def _read_rows(where: str, entry: Any) -> tuple[Array, Array]:
     items = []
     for place, row in enumerate(rows):
         if not isinstance(row, tuple | list) or len(row) != 2:
-            raise InputError(
-                f"{where}: item {place} of the data set is {_about(row)}; allowed: a pair (x, y)"
-            )
-        items.append((_to_numpy(row[0], where), _to_numpy(row[1], where)))
+            raise InputError(f"{where}: item {place} of the data set is {about(row)}; allowed: a pair (x, y)")
+        items.append((to_numpy(row[0], where), to_numpy(row[1], where)))
     for what, shapes in (("x", {x.shape for x, _ in items}), ("y", {y.shape for _, y in items})):
         if len(shapes) > 1:
             raise InputError(f"{where}: samples have different shapes, {what} {sorted(shapes)}")
     return _features(np.stack([x for x, _ in items]), where), np.stack([y for _, y in items])
 
 
-def _about(value: Any) -> str:
+def about(value: Any) -> str:
     """What was found, in a few words."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
@@ -286,7 +289,7 @@ def _about(value: Any) -> str:
     return shown(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
-def _to_numpy(value: Any, where: str = "") -> Array:
+def to_numpy(value: Any, where: str = "") -> Array:
     """An array of a tensor on any device, or of anything that numpy takes."""
     try:
         if hasattr(value, "detach"):
@@ -295,13 +298,13 @@ def _to_numpy(value: Any, where: str = "") -> Array:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{where + ': ' if where else ''}found {_about(value)}, not an array: {error}"
+            f"{where + ': ' if where else ''}found {about(value)}, not an array: {error}"
         ) from None
 
 
 def _labels(value: Any, where: str) -> Array:
     """Labels: an array with one row a sample."""
-    y = _to_numpy(value, where)
+    y = to_numpy(value, where)
     if y.ndim == 0:
         raise InputError(f"{where}: y is a single value; allowed: an array with one label a row")
     return y
@@ -309,7 +312,7 @@ def _labels(value: Any, where: str) -> Array:
 
 def _features(value: Any, where: str) -> Array:
     """Samples as the engine wants them: floats in float32, integers as they are."""
-    x = _to_numpy(value, where)
+    x = to_numpy(value, where)
     if x.ndim == 0:
         raise InputError(f"{where}: x is a single value; allowed: an array with one row a sample")
     if x.dtype.kind in "fb":
@@ -339,7 +342,7 @@ def _check_alike(pieces: Sequence[_Piece]) -> None:
                 )
 
 
-def _typed(x: Array, y: Array, task: str | None, classes: int | None) -> Samples:
+def typed_samples(x: Array, y: Array, task: str | None, classes: int | None) -> Samples:
     """Find the task and the number of classes, and bring labels to their type."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -368,7 +371,7 @@ def _typed(x: Array, y: Array, task: str | None, classes: int | None) -> Samples
 def _scaling(value: Any) -> Array | None:
     if value is None:
         return None
-    found = _to_numpy(value, "mean or std")
+    found = to_numpy(value, "mean or std")
     if found.dtype.kind not in "fiub":
         raise InputError(f"mean and std must be numbers, found {found.dtype}")
     return np.asarray(found, dtype=np.float32)

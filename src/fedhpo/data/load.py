@@ -98,7 +98,7 @@ classification, 10 classes>
     samples = DATASETS[name].read(Request(clients, seed, path), **options)
     if part is not None:
         samples = replace(samples, rows=_part(samples, part))
-    return assemble(samples, _partitioner(samples, partition, clients), _rule(split), seed, name)
+    return assemble(samples, partitioner_of(samples, partition, clients), split_of(split), seed, name)
 
 
 def _part(samples: Samples, part: Sequence[float]) -> Integers:
@@ -116,9 +116,10 @@ def _part(samples: Samples, part: Sequence[float]) -> Integers:
     return found
 
 
-def _partitioner(
+def partitioner_of(
     samples: Samples, partition: Partitioner | Mapping[str, Any] | None, clients: int | None
 ) -> Partitioner:
+    """The partition meant, as an object or as in a study file; the samples' own where none is given."""
     if partition is None:
         return samples.partition
     if isinstance(partition, Mapping):
@@ -139,7 +140,8 @@ def _usual_clients(samples: Samples) -> int | None:
     return len(np.unique(groups))
 
 
-def _rule(split: SplitRule | Mapping[str, Any] | None) -> SplitRule:
+def split_of(split: SplitRule | Mapping[str, Any] | None) -> SplitRule:
+    """The split rule meant, as an object or as in a study file; `InsideClients()` where none is given."""
     if split is None:
         return InsideClients()
     return split_from_dict(split) if isinstance(split, Mapping) else split

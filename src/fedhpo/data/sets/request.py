@@ -32,7 +32,7 @@ class Request:
         if not directory:
             raise InputError(
                 f"{relative} is needed: set the environment variable FEDHPO_DATA to the directory "
-                "that holds it, or give path="
+                "that holds it, or give path=; docs/data.md says where it comes from"
             )
         file = Path(directory) / relative
         if not file.is_file():
