@@ -246,7 +246,7 @@ def comparing() -> Iterator[list[Any]]:
 
     def noted(self: Evaluator, trials: Any) -> Any:
         scores = compared(self, trials)
-        found.append([score.value for score in scores])
+        found.append([(score.value, score.rank_value) for score in scores])
         return scores
 
     with mock.patch.object(Evaluator, "compared", noted):

@@ -65,6 +65,8 @@ def test_one_file_with_a_column_of_parties(tmp_path, files):
         fh.from_csv(file, label="sick")
     with pytest.raises(InputError, match="is for one file with all parties"):
         fh.from_csv(files, label="sick", client="place")
+    with pytest.raises(InputError, match=r"files is missing: .* path is the directory in which they lie"):
+        fh.load("csv", path=str(tmp_path), label="sick", client="place")
 
 
 def test_labels_of_minus_one_and_one_are_classes_and_other_numbers_regression():

@@ -86,6 +86,11 @@ def test_the_training_of_trees_is_said_where_it_is_left_out():
     study = Study.from_dict(small(model={"name": "hgb"}, space={}))
     assert "model.training is left out: trained pooled" in study.said()[0]
     assert Study.from_dict(small(model={"name": "hgb", "training": "pooled"}, space={})).said() == []
+    joined = Study.from_dict(small(model={"name": "hgb", "training": "bagging"}, space={}))
+    assert joined.said() == [
+        "model.name = 'hgb': joined trees are XGBoost's, with the hyperparameters of the same names; "
+        "scikit-learn's are trained where rows are pooled"
+    ]
 
 
 @pytest.mark.parametrize(

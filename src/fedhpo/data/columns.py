@@ -139,6 +139,11 @@ def read_files(
     files: Any, *, client: str | None = None, delimiter: str = ",", directory: File | None = None
 ) -> list[Frame]:
     """One frame a party."""
+    if files is None:
+        raise InputError(
+            "files is missing: a list of CSV files, one a party, or one file and client, the column that "
+            "names a row's party; path is the directory in which they lie"
+        )
     if isinstance(files, str | os.PathLike):
         if client is None:
             raise InputError(

@@ -745,9 +745,8 @@ class SimulatedFederation(HoldsTrials):
 
         Without a fleet everybody is there, and the clock means nothing.
         """
-        setup, fleet = self._setup, Fleet()
-        if self._timing is not None:
-            fleet = self._timing.fleet
+        setup, fleet = self._setup, None if self._timing is None else self._timing.fleet
+        if fleet is not None:
             fleet = replace(fleet, seed=derive(seed, "fleet", fleet.seed))
         return UntrainedFederation(
             setup.factory, setup.data, fleet, seed, own_training=setup.train is not None

@@ -25,6 +25,8 @@ from fedhpo.federations.trial_table import TrialTable
 from fedhpo.protocol.federation import (
     CLIENT_CONFIGS,
     FORK,
+    MIX,
+    PRODUCTS,
     REPEATABLE,
     SCORES_IN_ROUND,
     Answer,
@@ -32,6 +34,7 @@ from fedhpo.protocol.federation import (
     Federation,
     Floats,
     Ints,
+    Products,
     Query,
     RoundReport,
     Scores,
@@ -55,11 +58,17 @@ class _Trial:
 class UntrainedFederation(Federation):
     """The clients of a simulation and their fleet, without models; `seed` draws the scores."""
 
-    timed = True
-
     def __init__(
-        self, factory: ModelFactory, data: FederatedData, fleet: Fleet, seed: int, *, own_training: bool
+        self,
+        factory: ModelFactory,
+        data: FederatedData,
+        fleet: Fleet | None,
+        seed: int,
+        *,
+        own_training: bool,
     ) -> None:
+        self.timed = fleet is not None
+        fleet = fleet or Fleet()
         self._shapes, self._seed, self._own_training = Shapes(factory), seed, own_training
         self._sizes = {split: getattr(data, split).sizes for split in ("train", "validation", "test")}
         self._timing = Timing(fleet, self._sizes["train"], self._sizes["validation"], data.client_names)
@@ -70,7 +79,7 @@ class UntrainedFederation(Federation):
         self.train_clients = data.train_clients
         self.validation_clients = data.validation_clients
         self.test_clients = data.test_clients
-        able = {CLIENT_CONFIGS, FORK, REPEATABLE}
+        able = {CLIENT_CONFIGS, FORK, MIX, PRODUCTS, REPEATABLE}
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(SCORES_IN_ROUND)
         self.capabilities = frozenset(able)
@@ -86,6 +95,10 @@ class UntrainedFederation(Federation):
         """Copy the round clock."""
         self._trials.idle(target)
         self._trials[target] = replace(self._trials[target], round=self._trials[source].round)
+
+    def mix(self, source: int, target: int, share: float) -> None:
+        """As a copy: there are no weights to mix."""
+        self.fork(source, target)
 
     def stop(self, trial: int) -> None:
         """Free the trial."""
@@ -141,6 +154,7 @@ class UntrainedFederation(Federation):
         self._trials[work.trial] = after
         drawn = stream(self._seed, "losses", trial.seed, float(timed.last).hex()).random((2, members))
         drawn[:, status != Status.OK] = np.nan
+        products = Products(drawn[0], drawn[1] - 0.5, 0.5, 0.0) if work.products and applied else None
         sizes = self._sizes["train"]
         rows = sizes[cohort]
         epochs = epochs_of(work, sizes, own_training=self._own_training)
@@ -159,6 +173,7 @@ class UntrainedFederation(Federation):
             1 - drawn[1],
             dict(timed.reasons),
             Cost(1, members, 4 * trial.size * members, 4 * trial.size * replies, int(samples.sum())),
+            products,
             span=(timed.begun, timed.last),
         )
 

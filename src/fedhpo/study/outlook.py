@@ -28,6 +28,7 @@ class Outlook:
 def outlook(study: Study, workers: int | None = None) -> Outlook:
     """Build the study's federation, try one batch, go through the method without training."""
     from fedhpo.federations.simulated import SimulatedFederation
+    from fedhpo.protocol.federation import QUERY
 
     noted: list[str] = list(study.said())
     plan, pace = None, None
@@ -35,8 +36,9 @@ def outlook(study: Study, workers: int | None = None) -> Outlook:
         warnings.simplefilter("always")
         with study.federation(workers=0) as opened:
             default = study.space.default()
+            study.check_on(opened)
             study.preflight(opened)
-            if isinstance(opened, SimulatedFederation):
+            if isinstance(opened, SimulatedFederation) and QUERY not in study.method.needs:
                 plan = study.plan(draws=1, federation=opened)
                 pace = opened.seconds_a_row(default)
             clients = _clients(opened)

@@ -16,6 +16,7 @@ from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.learners import TRAINING
 from fedhpo.learners.averaging import AVERAGING, can_average
 from fedhpo.learners.bagging import BAGGING, JOINED
+from fedhpo.learners.paper import HGB
 from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.sections import Remote, StudyFile
 from fedhpo.study.trainees import trainee_class
@@ -167,9 +168,24 @@ def _belongs(key: str, place: str) -> bool:
     return SECTIONS.get(key.partition(".")[0], place) == place
 
 
+#: Of trees that parties grow and the server joins.
+_OTHER_TREES = (
+    "model.name = 'hgb': joined trees are XGBoost's, with the hyperparameters of the same names; "
+    "scikit-learn's are trained where rows are pooled"
+)
+
+
 def said_of_training(file: StudyFile, place: str) -> list[str]:
     """How a learner is trained where the study does not say so: it differs by place."""
-    if file.app is not None or not is_learner(file.model) or "training" in file.model.others:
+    if file.app is not None or not is_learner(file.model):
+        return []
+    joined = trainee_of(file, place) in (BAGGED, CYCLIC)
+    trees = [_OTHER_TREES] if joined and file.model.name == HGB.name else []
+    return trees + _said_of_default_training(file, place)
+
+
+def _said_of_default_training(file: StudyFile, place: str) -> list[str]:
+    if "training" in file.model.others:
         return []
     here, there = training_of(file, place), training_of(file, FLOWER)
     if there is None:  # clients keep models of their own

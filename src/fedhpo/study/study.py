@@ -26,6 +26,7 @@ from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_
 from fedhpo.federations.fleet import Fleet
 from fedhpo.methods import FedTune, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
+from fedhpo.protocol.federation import QUERY
 from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.objective import (
     BALANCED,
@@ -587,7 +588,6 @@ class Study:
         from fedhpo.tuning.origin import Origin, comes_from
         from fedhpo.tuning.tune import tune
 
-        budget = self.file.budget
         if federation is not None:
             self._check_recorded_by(federation)
         with (
@@ -600,20 +600,13 @@ class Study:
                     opened,
                     self.space,
                     self._method_on(workers, callbacks),
-                    rounds=budget.rounds,
-                    total=None if self.method.trains_once else budget.total,
-                    cohort=budget.cohort,
+                    **self._asked_of(opened),
                     seed=self.file.seed,
                     run=run,
-                    objective=self.objective_in(opened) if self.file.objectives is None else None,
-                    objectives=self.file.objectives,
-                    constraints=self.file.constraints,
-                    evaluation=self.evaluator,
                     callbacks=callbacks,
-                    timeout=timeout if timeout is not None else budget.timeout,
+                    timeout=timeout if timeout is not None else self.file.budget.timeout,
                     on_interrupt=on_interrupt,
                     enqueue=self.file.enqueue,
-                    baseline=budget.baseline,
                 )
                 if self.file.app is not None and result.run is not None and result.status == "finished":
                     write_block(result.run, read_app(self.file.app.path), result.best_config)
@@ -652,30 +645,45 @@ class Study:
         from fedhpo.federations.simulated import SimulatedFederation
         from fedhpo.tuning.plan import plan_time
 
-        budget = self.file.budget
         with self.federation(workers=0) if federation is None else nullcontext(federation) as opened:
             if not isinstance(opened, SimulatedFederation):
                 need = "model: a plan goes through rounds of a torch model in a simulation, and there is none"
                 raise self._error("", InputError(need))
-            try:
-                return plan_time(
-                    opened.untrained,
-                    self.space,
-                    self._method_on(0, ()),
-                    seed=self.file.seed,
-                    draws=draws,
-                    rounds=budget.rounds,
-                    total=None if self.method.trains_once else budget.total,
-                    cohort=budget.cohort,
-                    objective=self.objective_in(opened) if self.file.objectives is None else None,
-                    objectives=self.file.objectives,
-                    constraints=self.file.constraints,
-                    evaluation=self.evaluator,
-                    enqueued=[self.space.default(), *checked_enqueue(self.file.enqueue, self.space)],
-                    baseline=budget.baseline,
-                )
-            except InputError as error:
-                raise self._error("", error) from error
+            if QUERY in self.method.needs:
+                need = f"method {self.method.name}: its clients search on their own rows, which no plan does"
+                raise self._error("", InputError(need))
+            # Fine-tuning at clients comes after all that is planned.
+            settings = {**self._asked_of(opened), "evaluation": replace(self.evaluator, personalised=False)}
+            found: TimePlan = self._prepared(partial(plan_time, draws=draws), opened.untrained, settings)
+            return found
+
+    def check_on(self, federation: Federation) -> None:
+        """Refuse what the method, the budget or the scores cannot do there, before anything is asked."""
+        from fedhpo.tuning.setup import prepare
+
+        self._prepared(prepare, federation, self._asked_of(federation))
+
+    def _prepared(self, prepare: Callable[..., Any], where: Any, settings: Mapping[str, Any]) -> Any:
+        try:
+            enqueued = [self.space.default(), *checked_enqueue(self.file.enqueue, self.space)]
+            method = self._method_on(0, ())
+            return prepare(where, self.space, method, seed=self.file.seed, enqueued=enqueued, **settings)
+        except InputError as error:
+            raise self._error("", error) from error
+
+    def _asked_of(self, federation: Federation) -> dict[str, Any]:
+        """What is asked of a federation: budget, objective and scores."""
+        budget = self.file.budget
+        return {
+            "rounds": budget.rounds,
+            "total": None if self.method.trains_once else budget.total,
+            "cohort": budget.cohort,
+            "objective": self.objective_in(federation) if self.file.objectives is None else None,
+            "objectives": self.file.objectives,
+            "constraints": self.file.constraints,
+            "evaluation": self.evaluator,
+            "baseline": budget.baseline,
+        }
 
     def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method | Tuner:
         """The method; what the server simulates has as many workers as the clients' training."""
