@@ -151,6 +151,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "method.discount": {"method.interval": 2},
     "method.policy.discount": {"method.policy.every": 2},
     "client.hyperparameters": {"client.train": "settings_cells.own:train"},
+    "budget.horizon": {"client.lr_schedule": "cosine"},
 }
 _DATACLASSES = {"objective": Objective, "evaluation": Evaluator, "federation": Fleet}
 

@@ -377,6 +377,35 @@ def test_the_apps_rounds_follow_the_study_and_the_run_says_so(tmp_path):
     assert not any("num-server-rounds" in line for line in Study.from_dict(tables(app, space=fixed)).said())
 
 
+def test_a_rungs_schedule_ends_with_the_rung_where_clients_read_the_rounds(tmp_path):
+    """At the end of a cosine the rate is 0: the second of two rounds moves nothing, that of 100 nearly all."""
+    config = "learning-rate = 1.0\nlocal-epochs = 1\nnum-server-rounds = 100"
+    train = """
+    part = msg.content["config"]["server-round"] / context.run_config["num-server-rounds"]
+    w = fit(w, place, 1.0 - part)"""
+    app = write_app(tmp_path, config=config, train=train)
+    moved = []
+    with federation(app, rounds=100) as one:
+        for trial, horizon in enumerate((2, None)):
+            one.start(trial, {}, seed=1)
+            for _ in range(2):
+                before = one.model(trial)["w"]
+                one.round([Work(trial, [trial], {}, horizon=horizon)])
+            moved.append(float(np.abs(one.model(trial)["w"] - before).max()))
+    assert moved[0] == 0 < moved[1]
+    rung = {"rounds": 4, "total": 16, "cohort": 2, "horizon": "rung"}
+    halving = {"name": "sha", "trials": 3, "finalists": 1}
+    result = Study.from_dict(tables(app, budget=rung, method=halving)).tune()
+    assert result.cost["rounds"] == 10  # three trials of two rounds, and one of four anew
+
+
+def test_a_rungs_schedule_is_refused_where_no_client_reads_the_rounds(tmp_path):
+    rung = {"rounds": 4, "total": 16, "cohort": 2, "horizon": "rung"}
+    study = Study.from_dict(tables(write_app(tmp_path), budget=rung, method={"name": "sha"}))
+    with pytest.raises(InputError, match="nothing in the app reads 'num-server-rounds' for a schedule"):
+        study.tune()
+
+
 def test_what_an_app_prints_goes_to_standard_error(tmp_path, capsys):
     app = write_app(tmp_path, before='print("from the client")', main='print("from the server")')
     study = tmp_path / "study.toml"

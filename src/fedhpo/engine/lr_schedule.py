@@ -7,12 +7,13 @@ before them `LinearLR` as warm-up. A client remembers no rounds, so a schedule i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.objects import import_object
+from fedhpo.space import ends
 
 if TYPE_CHECKING:
     from fedhpo.engine.hyperparameters import Local
@@ -67,6 +68,16 @@ def _own(name: str, round: int, horizon: int) -> float:
             "learning rate is needed: a number of at least 0"
         )
     return float(found)
+
+
+def why_no_horizon(client: Mapping[str, Any]) -> str:
+    """Why schedules of these client hyperparameters do not follow the number of rounds; empty if they do."""
+    fixed = [one for one in ends(client.get("horizon", "full")) if not isinstance(one, str)]
+    if fixed:
+        return f"client.horizon = {fixed[0]} says where schedules end"
+    if set(ends(client.get("lr_schedule", CONSTANT))) <= {CONSTANT, STEP}:
+        return "no client.lr_schedule ends with the training ('cosine', or a function of your own)"
+    return ""
 
 
 @cache

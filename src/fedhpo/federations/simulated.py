@@ -35,6 +35,7 @@ from fedhpo.engine.fold import LARGE
 from fedhpo.engine.frozen import Shapes
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.lr_schedule import why_no_horizon
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.rows import MOST_SHARE, RowLayout, RowSum, exact, has_tables, row_layout
@@ -70,6 +71,7 @@ from fedhpo.protocol.query import OwnQuery
 from fedhpo.protocol.reasons import Reason
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import ask_each, party_at, query_seed
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.workers.spawn import cores, refuse_in_worker
 
@@ -264,6 +266,10 @@ class SimulatedFederation(HoldsTrials):
         from fedhpo.engine.preflight import preflight
 
         preflight(self._setup, config.model, config.client, metric)
+
+    def why_no_horizon(self, space: Space) -> str:
+        # Training of the user's own is told the number of rounds.
+        return "" if self._setup.train is not None else why_no_horizon(space.scope("client"))
 
     def seconds_a_row(self, config: Config) -> float | None:
         """How long one thread of this machine trains on a row; see `fedhpo.engine.pace`."""
@@ -467,7 +473,7 @@ class SimulatedFederation(HoldsTrials):
             (trial.seed, trial.calls),
             trial.round,
             one.work.trial,
-            self.training_rounds,
+            one.work.horizon or self.training_rounds,
         )
         share = None
         if self._sums(one.work):

@@ -18,6 +18,7 @@ from fedhpo.data import FederatedData
 from fedhpo.engine import flat
 from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.frozen import Shapes
+from fedhpo.engine.lr_schedule import why_no_horizon
 from fedhpo.federations.first_model import fresh_model
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.timing import Timed, Timing, epochs_of
@@ -44,6 +45,7 @@ from fedhpo.protocol.federation import (
     Work,
 )
 from fedhpo.protocol.metrics import Metric
+from fedhpo.space import Space
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,9 @@ class UntrainedFederation(Federation):
         if len(np.intersect1d(self.train_clients, self.validation_clients)):
             able.add(SCORES_IN_ROUND)
         self.capabilities = frozenset(able)
+
+    def why_no_horizon(self, space: Space) -> str:
+        return "" if self._own_training else why_no_horizon(space.scope("client"))
 
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A model of which only the size is known."""

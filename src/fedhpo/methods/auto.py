@@ -241,6 +241,12 @@ class Auto(Method):
         search.facts["auto"] = {"method": choice.method.name, "why": choice.why + how, **told}
         return choice.method.run(search)
 
+    def cuts(self, search: Search) -> bool:
+        """Whether trials are cut short by scores; with privacy that is not known before clients are."""
+        if search.evaluator.privacy is not None:
+            return False
+        return SHA().cuts(search) if search.criteria else search.rounds >= RUNGS and Robust().cuts(search)
+
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised."""
         return "what auto takes, and how many trials, follow the total from the first round on"

@@ -40,6 +40,10 @@ class Preset(Method):
         """The rounds it will spend; raises `InputError` where the budget is too small."""
         return self.tuner().rounds(search)
 
+    def cuts(self, search: Search) -> bool:
+        """Whether trials are cut short by scores, and could as well be trained anew to go on."""
+        return self.tuner().cuts(search)
+
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""
         return self.tuner().refuses_more(old, new, rounds)

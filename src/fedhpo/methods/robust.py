@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -76,11 +76,13 @@ class Plan:
     ends: tuple[int, ...]
     looks: tuple[int, ...]
     race: int
+    #: Whether every rung begins its trials anew.
+    anew: bool = field(default=False, repr=False)
 
     @property
     def rounds(self) -> int:
         """What the rungs spend together."""
-        return cost_of(list(self.ends), list(self.sizes))
+        return cost_of(list(self.ends), list(self.sizes), self.anew)
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -101,10 +103,11 @@ def plan(
     race: bool = True,
     rungs: int = MOST_RUNGS,
     rate: int = _RATE,
+    anew: bool = False,
 ) -> Plan:
     """The rungs for a total, with at most `most` trials, and at most `scores` scores, or one a rung.
 
-    One in `rate` trials goes on.
+    One in `rate` trials goes on; `anew`, it is trained anew.
 
     >>> plan(81, 1296, scores=1296)
     Plan(sizes=(60, 20, 7), ends=(9, 27, 81), looks=(7, 21, 1), race=449)
@@ -121,12 +124,12 @@ def plan(
     trials = next(
         n
         for n in range(min(total, most or total), 0, -1)
-        if cost_of(ends, _sizes(n, len(ends), rate)) <= total
+        if cost_of(ends, _sizes(n, len(ends), rate), anew) <= total
     )
     sizes = _sizes(trials, len(ends), rate)
     looks = [max(1, scores // (len(ends) * size)) for size in sizes[:-1]] + [1]
     left = scores - sum(size * times for size, times in zip(sizes, looks, strict=True))
-    return Plan(tuple(sizes), tuple(ends), tuple(looks), max(0, left) if race else 0)
+    return Plan(tuple(sizes), tuple(ends), tuple(looks), max(0, left) if race else 0, anew)
 
 
 def _sizes(trials: int, rungs: int, rate: int) -> list[int]:
@@ -160,7 +163,7 @@ class RobustHalving:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score again and again, keep the better third; then race the finalists."""
         planned = self._plan(search, sampler, self._allowed(search))
-        search.facts["robust"] = asdict(planned)
+        search.facts["robust"] = {key: one for key, one in asdict(planned).items() if one is not False}
         privacy = search.evaluator.privacy
         if privacy is not None and not privacy.releases_values:
             rung = by_choices(search, planned, sampler, policy)
@@ -189,8 +192,11 @@ class RobustHalving:
         most = search.distinct(search.total, sampler)
         exact = search.evaluator.clients is None and search.evaluator.privacy is None
         rate = _EXACT_RATE if exact else _RATE
-        found = plan(search.rounds, search.total, most, scores, self.race, self.rungs, rate)
-        return found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race)
+        race, anew = self.race, search.anew
+        found = plan(search.rounds, search.total, most, scores, race, self.rungs, rate, anew)
+        return (
+            found if self.again else Plan(found.sizes, found.ends, (1,) * len(found.ends), found.race, anew)
+        )
 
     def _allowed(self, search: Search) -> int:
         return worth_taking(search) if self.scores is None else self.scores
@@ -200,6 +206,10 @@ class RobustHalving:
         if search.rounds == 1 and self.rungs not in (1, MOST_RUNGS):
             refuse([f"rungs = {self.rungs}: has no effect with trainings of one round: leave it out"])
         return self._plan(search, sampler).rounds
+
+    def cuts(self, search: Search, sampler: Sampler) -> bool:
+        """Whether trials are cut short."""
+        return len(self._plan(search, sampler).ends) > 1
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised: trials that a longer rung would have kept are gone."""

@@ -79,6 +79,12 @@ class Tuner:
         before = self.policy.rounds_before if isinstance(self.policy, Preparing) else 0
         return before + self.schedule.rounds(search.less(before), with_table(self.sampler, self.policy))
 
+    def cuts(self, search: Search) -> bool:
+        """Whether trials are cut short by scores, and could as well be trained anew to go on."""
+        sampler = with_table(self.sampler, self.policy)
+        plain = self.exchange is None and isinstance(self.policy, Fixed)
+        return plain and hasattr(self.schedule, "cuts") and bool(self.schedule.cuts(search, sampler))
+
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a run of it cannot go on from a total `old` to `new`; empty if it can."""
         if self.exchange is not None:

@@ -77,7 +77,8 @@ class Work:
 
     `client` is one mapping for the whole cohort, one per member, or a `ClientSide` rule. With `products` the
     report holds `Products` of the updates. `starts` are the moments of simulated time at which each member
-    starts, where the federation has a clock; see `Federation.timed`.
+    starts, where the federation has a clock; see `Federation.timed`. `horizon` is the round at which
+    schedules end, where that is not the end of a full training.
     """
 
     trial: int
@@ -88,6 +89,7 @@ class Work:
     minimum: int = 1
     products: bool = False
     starts: tuple[float, ...] = ()
+    horizon: int | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -155,6 +157,7 @@ class Work:
             "minimum": self.minimum,
             **({"products": True} if self.products else {}),
             **({"starts": list(self.starts)} if self.starts else {}),
+            **({"horizon": self.horizon} if self.horizon else {}),
         }
 
 
@@ -388,6 +391,10 @@ class Federation(ABC):
     def expect(self, rounds: int) -> None:
         """Hear how long one full training is, so that clients can plan a schedule over its rounds."""
         self.training_rounds = rounds
+
+    def why_no_horizon(self, space: Space) -> str:
+        """Why `Work.horizon` would change nothing here; empty where some schedule follows it."""
+        return "nothing that is trained here reads how many rounds there are"
 
     @abstractmethod
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:

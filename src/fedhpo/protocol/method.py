@@ -67,6 +67,10 @@ class Method(ABC):
     def run(self, search: Search) -> Trial:
         """Tune. The best trial comes back, trained to the end and freshly scored."""
 
+    def cuts(self, search: Search) -> bool:
+        """Whether trials are cut short by scores, and could as well be trained anew to go on."""
+        return False
+
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a run of it cannot go on from a total `old` to a larger one, `new`; empty if it can."""
         return f"{self.name} does not say how its plan goes on (`refuses_more`)"

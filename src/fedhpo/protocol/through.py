@@ -78,6 +78,9 @@ class Through(Federation):
         """The rounds of one full training."""
         self.inner.expect(rounds)
 
+    def why_no_horizon(self, space: Space) -> str:
+        return self.inner.why_no_horizon(space)
+
     def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
         """A fresh model."""
         self.inner.start(trial, model, seed)

@@ -76,12 +76,32 @@ def halving_rungs(rounds: int, total: int, sizes: list[int]) -> list[int]:
     return [*ends, rounds]
 
 
-def cost_of(ends: list[int], sizes: list[int]) -> int:
-    """The rounds that all rungs spend together.
+def rungs_anew(rounds: int, total: int, sizes: list[int]) -> list[int]:
+    """The same where every rung begins its trials anew: equally spaced ends, as late as the total pays for.
+
+    >>> rungs_anew(81, 405, [27, 9, 3, 1]), cost_of([6, 12, 18, 81], [27, 9, 3, 1], anew=True)
+    ([6, 12, 18, 81], 405)
+    """
+    weights = [size * (place + 1) for place, size in enumerate(sizes[:-1])]
+    left = total - sizes[-1] * rounds
+    if left < sum(weights) or rounds < len(sizes):
+        least = sizes[-1] * max(rounds, len(sizes)) + sum(weights)
+        raise InputError(
+            f"{' -> '.join(map(str, sizes))} trials, trained anew in every rung, with a last training of "
+            f"{rounds} rounds need a total of at least {least} rounds, not {total}; fewer trials need less"
+        )
+    step = min(left // sum(weights), rounds // len(sizes)) if weights else rounds
+    return [*(step * (place + 1) for place in range(len(weights))), rounds]
+
+
+def cost_of(ends: list[int], sizes: list[int], anew: bool = False) -> int:
+    """The rounds that all rungs spend together; `anew`, if each begins its trials anew.
 
     >>> cost_of([89, 177, 268, 800], [27, 9, 3, 1])
     4000
     """
+    if anew:
+        return sum(n * end for n, end in zip(sizes, ends, strict=True))
     return sum(n * (end - start) for n, end, start in zip(sizes, ends, [0, *ends[:-1]], strict=True))
 
 
@@ -135,8 +155,12 @@ class Halving:
         search.finish(finalists)
         return search.best(finalists)
 
-    def plan(self, rounds: int, total: int, most: int | None = None) -> tuple[list[int], list[int]]:
+    def plan(
+        self, rounds: int, total: int, most: int | None = None, *, anew: bool = False
+    ) -> tuple[list[int], list[int]]:
         """Sizes of the rungs and the rounds at which they end, with at most `most` trials.
+
+        `anew`: every rung begins its trials anew.
 
         >>> Halving(27).plan(800, 4000)
         ([27, 9, 3, 1], [89, 177, 268, 800])
@@ -145,11 +169,11 @@ class Halving:
         """
         wanted = max(1, TRIALS * total // (TRAININGS * rounds)) if self.trials is None else self.trials
         trials = wanted if most is None else min(wanted, most)
-        while self.trials is None and trials > 1 and not self._pays(rounds, total, trials):
+        while self.trials is None and trials > 1 and not self._pays(rounds, total, trials, anew):
             trials -= 1
-        return self._planned(rounds, total, trials)
+        return self._planned(rounds, total, trials, anew)
 
-    def _planned(self, rounds: int, total: int, trials: int) -> tuple[list[int], list[int]]:
+    def _planned(self, rounds: int, total: int, trials: int, anew: bool) -> tuple[list[int], list[int]]:
         finalists = max(1, min(self.finalists, int(_FINAL_SHARE * total / rounds + 1e-9)))
         # Short trainings have few rungs: unless trials are given, there is one round for each.
         most = (
@@ -158,12 +182,12 @@ class Halving:
             else min(rounds if self.eliminations is None else self.eliminations, rounds - 1)
         )
         sizes = rung_sizes(trials, self.rate, most, finalists)
-        return sizes, halving_rungs(rounds, total, sizes)
+        return sizes, (rungs_anew if anew else halving_rungs)(rounds, total, sizes)
 
-    def _pays(self, rounds: int, total: int, trials: int) -> bool:
+    def _pays(self, rounds: int, total: int, trials: int, anew: bool) -> bool:
         """Whether the total pays for so many trials."""
         try:
-            self._planned(rounds, total, trials)
+            self._planned(rounds, total, trials, anew)
         except InputError:
             return False
         return True
@@ -175,13 +199,18 @@ class Halving:
         many = search.total // (2 * search.rounds) if search.criteria.others else 0
         for finalists in range(many, self.finalists, -1):
             with contextlib.suppress(InputError):
-                return replace(self, finalists=finalists).plan(search.rounds, search.total, most)
-        return self.plan(search.rounds, search.total, most)
+                more = replace(self, finalists=finalists)
+                return more.plan(search.rounds, search.total, most, anew=search.anew)
+        return self.plan(search.rounds, search.total, most, anew=search.anew)
 
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What the rungs spend together."""
         sizes, ends = self.planned(search, sampler)
-        return cost_of(ends, sizes)
+        return cost_of(ends, sizes, search.anew)
+
+    def cuts(self, search: Search, sampler: Sampler) -> bool:
+        """Whether trials are cut short."""
+        return len(self.planned(search, sampler)[1]) > 1
 
     def refuses_more(self, old: int, new: int, rounds: int) -> str:
         """Why a total cannot be raised: trials that a longer rung would have kept are gone."""

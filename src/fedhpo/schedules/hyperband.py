@@ -9,7 +9,8 @@ as one full training can be paid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,13 @@ class Bracket:
 
     sizes: tuple[int, ...]
     ends: tuple[int, ...]
+    #: Whether every rung begins its trials anew.
+    anew: bool = field(default=False, repr=False)
 
     @property
     def rounds(self) -> int:
         """What its rungs spend together, the first one in full."""
-        return cost_of(list(self.ends), list(self.sizes))
+        return cost_of(list(self.ends), list(self.sizes), self.anew)
 
     def cut(self, trials: int, rate: int) -> Bracket:
         """The same bracket with fewer trials at its start.
@@ -46,7 +49,7 @@ class Bracket:
         >>> Bracket((9, 3, 1), (1, 3, 9)).cut(5, 3)
         Bracket(sizes=(5, 1, 1), ends=(1, 3, 9))
         """
-        return Bracket(_sizes(trials, rate, len(self.ends)), self.ends)
+        return Bracket(_sizes(trials, rate, len(self.ends)), self.ends, self.anew)
 
     def __str__(self) -> str:
         return " ".join(f"{size}@{end}" for size, end in zip(self.sizes, self.ends, strict=True))
@@ -129,7 +132,8 @@ class Hyperband:
         """Bracket by bracket; the best of all trials that were trained to the end."""
         # Private releases are planned: rounds that failed trials left over must not ask for more of them.
         private = search.most_trials is not None
-        planned = self._plan(search, sampler) if private else cycle(self.brackets(search.rounds))
+        passes = self._brackets(search.rounds, search.anew)
+        planned = self._plan(search, sampler) if private else cycle(passes)
         waiting = next(planned, None)
         for _ in search.stages():
             while waiting is not None:
@@ -169,10 +173,15 @@ class Hyperband:
 
     def _plan(self, search: Search, sampler: Sampler) -> Iterator[Bracket]:
         """The brackets that the total pays for if no trial fails."""
-        return self.paid(search.rounds, search.total, lambda wanted: search.distinct(wanted, sampler))
+        distinct = partial(search.distinct, sampler=sampler)
+        return self.paid(search.rounds, search.total, distinct, search.anew)
 
     def paid(
-        self, rounds: int, total: int, distinct: Callable[[int], int] = lambda wanted: wanted
+        self,
+        rounds: int,
+        total: int,
+        distinct: Callable[[int], int] = lambda wanted: wanted,
+        anew: bool = False,
     ) -> Iterator[Bracket]:
         """The brackets that a total pays for; `distinct` says how many of so many trials there can be.
 
@@ -180,12 +189,19 @@ class Hyperband:
         ['9@1 3@3 1@9', '5@3 1@9']
         """
         left = total
-        for planned in cycle(self.brackets(rounds)):
+        for planned in cycle(self._brackets(rounds, anew)):
             bracket = self._cut(planned, left, distinct(planned.sizes[0]))
             if bracket is None:
                 return
             left -= bracket.rounds
             yield bracket
+
+    def _brackets(self, rounds: int, anew: bool) -> list[Bracket]:
+        return [replace(one, anew=anew) for one in self.brackets(rounds)]
+
+    def cuts(self, search: Search, sampler: Sampler) -> bool:
+        """Whether trials are cut short."""
+        return len(self.brackets(search.rounds)) > 1
 
     def _cut(self, planned: Bracket, left: int, most: int) -> Bracket | None:
         """The bracket with at most so many trials as can be paid; None if not even one can be."""
@@ -232,7 +248,7 @@ def _halve(search: Search, bracket: Bracket, rung: list[Trial]) -> None:
     steps = zip(bracket.sizes[1:], bracket.ends[1:], bracket.ends, strict=False)
     for size, end, start in steps:
         # Rounds that had to be repeated may have eaten up what some of them would have needed.
-        kept = search.choose(rung, min(size, _left(search) // (end - start)))
+        kept = search.choose(rung, min(size, _left(search) // (end if bracket.anew else end - start)))
         search.eliminate([trial for trial in rung if trial not in kept])
         rung = kept
         search.train(rung, end)

@@ -126,6 +126,7 @@ class Rounds:
             state.server(server) if isinstance(state, ServerState) else server,
             trial.scores_in_round,
             products=trial.products,
+            horizon=trial.horizon,
         )
         if search.session.timed:
             now = search.ledger.simulated_seconds

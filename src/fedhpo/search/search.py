@@ -23,6 +23,7 @@ from fedhpo.protocol.ledger import Ledger
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.policy import ClientPolicy
 from fedhpo.protocol.sampler import Asked, Observation, Sampler, limit_of
+from fedhpo.protocol.schedule import FULL, RUNG
 from fedhpo.protocol.session import Session
 from fedhpo.search.channel import Channel
 from fedhpo.search.comparison import Comparison
@@ -85,8 +86,11 @@ class Search:
         on_event: Callable[[Event], None] = lambda event: None,
         failures: Failures | None = None,
         criteria: Criteria | None = None,
+        horizon: str = FULL,
     ) -> None:
         self.space = space
+        #: How long the schedules of a trial are that is cut short: see `HORIZONS`.
+        self.horizon = horizon
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
         self.objective, self.evaluator = objective, evaluator
         #: What trials are judged by besides: further objectives, and constraints.
@@ -163,6 +167,7 @@ class Search:
             pool=self.pool,
             keep_baseline=self.keeps_baseline,
             criteria=self.criteria,
+            horizon=self.horizon,
         )
         other.comparison = self.comparison
         other.begin(session, channel=channel)
@@ -349,9 +354,29 @@ class Search:
 
     def _train_alone(self, trials: Sequence[Trial], until: int) -> None:
         """The same, with no exchange between them."""
+        if self.anew:
+            self._begin_anew(trials, until)
         while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
             self.round(ready)
         self._rounds.fail_untrained(self, trials)
+
+    @property
+    def anew(self) -> bool:
+        """Whether a trial that goes on to the next rung is trained anew, on the schedule of that rung."""
+        return self.horizon == RUNG
+
+    def _begin_anew(self, trials: Sequence[Trial], until: int) -> None:
+        """Let these trials begin from round 0, with schedules that end at `until`; scores are kept."""
+        for trial in trials:
+            if trial.status != TRAINING or trial.round >= until:
+                continue
+            if trial.round:
+                number = trial.number
+                self.session.stop(number)
+                self.session.start(number, trial.config.model, derive(self.seed, "trial", number))
+                trial.round = 0
+                trial.losses.clear()
+            trial.horizon = until
 
     def payable(self, trials: list[Trial], under_way: int = 0) -> list[Trial]:
         """As many of these as the budget has a round for, beyond those under way."""

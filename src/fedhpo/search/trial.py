@@ -67,6 +67,8 @@ class Trial(protocol.Trial):
     trained: int = 0
     #: How often it was scored for a private exchange; see `fedhpo.methods.fedpop.private`.
     judged: int = 0
+    #: The round at which its schedules end, where that is not the end of a full training.
+    horizon: int | None = None
     #: What these rounds cost.
     cost: Cost = field(default_factory=Cost)
     #: Rounds at which it was scored for those who watch; the method does not see these scores.

@@ -262,6 +262,11 @@ class Budget(Section):
     baseline: bool = Field(
         False, description="train your own config (the defaults) to the end too, outside the budget"
     )
+    horizon: Literal["full", "rung"] = Field(
+        "full",
+        description="where schedules over rounds end in a trial that is cut short: with the full training, "
+        "or with its rung; then it is trained anew, in rounds that count, to go on to the next",
+    )
 
 
 class ProxyBudget(Section):

@@ -683,6 +683,7 @@ class Study:
             "constraints": self.file.constraints,
             "evaluation": self.evaluator,
             "baseline": budget.baseline,
+            "horizon": budget.horizon,
         }
 
     def _method_on(self, workers: int | None, callbacks: Sequence[Any]) -> Method | Tuner:

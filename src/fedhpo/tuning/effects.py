@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import is_dataclass
 
 from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
-from fedhpo.core.errors import InputError
+from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.methods import Auto, Tuner
 from fedhpo.methods.preset import Preset
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
+from fedhpo.protocol.schedule import FULL, HORIZONS
 from fedhpo.samplers import Grid
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.search import Search
 from fedhpo.space import Space, ends
 
 
@@ -57,6 +59,25 @@ def refuse_without_effect(
     private = evaluator.privacy
     if private is not None and private.report_test and not len(federation.test_clients):
         refuse(["evaluation.privacy.report_test: has no effect, no client holds test rows: leave it out"])
+
+
+def check_horizon(method: Method | Tuner, search: Search, federation: Federation) -> None:
+    """Refuse schedules as long as a rung where no trial is cut short, or where nothing follows them."""
+    if search.horizon not in HORIZONS:
+        raise unknown_name("horizon", search.horizon, HORIZONS)
+    if search.horizon == FULL:
+        return
+    said = f"horizon = {search.horizon!r}: has no effect"
+    if not method.cuts(search):
+        refuse(
+            [
+                f"{said} with {method.name} and this budget, where no trial is cut short and could be "
+                "trained anew: leave it out, or use a method that stops trials early, such as 'sha', "
+                "'hyperband' or 'robust'"
+            ]
+        )
+    if why := federation.why_no_horizon(search.space):
+        refuse([f"{said}: {why}: leave it out"])
 
 
 def _exchanges(method: Method | Tuner) -> bool:

@@ -23,6 +23,7 @@ from fedhpo.protocol.method import ONE_TRAINING, Method
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import Objective, metrics_of, natural_objective
 from fedhpo.protocol.own_metric import opened, own_metric
+from fedhpo.protocol.schedule import FULL
 from fedhpo.protocol.session import Session
 from fedhpo.run.extension import total_of
 from fedhpo.search.comparison import evaluation_facts
@@ -33,7 +34,7 @@ from fedhpo.search.search import Search, check_cohort, cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
-from fedhpo.tuning.effects import check_local_scoring, refuse_without_effect
+from fedhpo.tuning.effects import check_horizon, check_local_scoring, refuse_without_effect
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.trust import check_choice
 
@@ -85,6 +86,7 @@ class Prepared:
                 "total": self.total,
                 "cohort": search.cohort,
                 "baseline": self.baseline,
+                **({} if search.horizon == FULL else {"horizon": search.horizon}),
             },
             "seed": search.seed,
             "objective": search.objective.to_dict(),
@@ -113,6 +115,7 @@ def prepare(
     metrics: Sequence[Any] = (),
     enqueued: Sequence[Config] = (),
     baseline: bool = False,
+    horizon: str = FULL,
     on_event: Callable[[Event], None] = lambda event: None,
     failures: Failures | None = None,
     begun: Mapping[str, Any] | None = None,
@@ -180,7 +183,9 @@ def prepare(
         on_event=on_event,
         failures=failures,
         criteria=criteria,
+        horizon=horizon,
     )
+    check_horizon(chosen, search, federation)
     planned = chosen.rounds(search)  # refuses a budget that is too small
     check_choice(search, federation, chosen.name, planned)
     private = evaluator.privacy is not None

@@ -73,6 +73,7 @@ def tune(
     on_interrupt: Literal["raise", "return"] = "raise",
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
+    horizon: Literal["full", "rung"] = "full",
     progress: bool = False,
 ) -> Result:
     """Find good hyperparameters for a federation within a budget of communication rounds.
@@ -122,6 +123,10 @@ def tune(
     baseline
         Train trial 0 as long as the winner, on top of the total, so that the gain compares equals at
         the end rather than at the last round where both were scored.
+    horizon
+        Where schedules over rounds end (`lr_schedule`, an app's own) in a trial that is cut short: with
+        "full" at the end of a full training, with "rung" at the end of its rung. It is then trained anew, in
+        rounds that count, to go on to the next.
     progress
         Show how it goes: a bar in a terminal, in a notebook a line that is drawn anew, else plain lines.
 
@@ -157,6 +162,7 @@ def tune(
         metrics=metrics,
         enqueued=[space.default(), *checked_enqueue(enqueue, space, federation.about.pool)],
         baseline=baseline,
+        horizon=horizon,
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
         begun=begun_study(kept),

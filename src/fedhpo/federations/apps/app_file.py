@@ -72,7 +72,9 @@ def read_app(path: str | Path, key: str = "app.path") -> AppFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{key} = {str(path)!r}: {FILE} is not TOML: {error}") from None
     app = tables.get("tool", {}).get("flwr", {}).get("app", {})
-    components = app.get("components", {})
+    # A wrapped copy keeps the names of the app's own components here: its modules are found by them.
+    wrapped = tables.get("tool", {}).get("fedhpo", {}).get("components")
+    components = app.get("components", {}) if wrapped is None else wrapped
     for name in ("serverapp", "clientapp"):
         if not isinstance(components.get(name), str) or ":" not in components[name]:
             raise InputError(

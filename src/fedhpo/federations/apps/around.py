@@ -36,7 +36,7 @@ def write_around(
         text = _module(app.components[component], function, lines, setup)
         (directory / f"{name}.py").write_text(text, encoding="utf-8")
     file = directory / FILE
-    file.write_text(_changed(file.read_text(encoding="utf-8"), run), encoding="utf-8")
+    file.write_text(_changed(file.read_text(encoding="utf-8"), run, app.components), encoding="utf-8")
 
 
 def _module(component: str, function: str, lines: str, setup: str | None) -> str:
@@ -59,11 +59,11 @@ def _module(component: str, function: str, lines: str, setup: str | None) -> str
     return "\n".join(part for part in parts if part)
 
 
-def _changed(text: str, run: Path) -> str:
-    """The app's file with the two components replaced, and a `run-dir`.
+def _changed(text: str, run: Path, components: Mapping[str, str]) -> str:
+    """The app's file with the two components replaced, and kept aside, and a `run-dir`.
 
     >>> text = '[tool.flwr.app.components]\\nserverapp = "a.s:app"\\nclientapp = "a.c:app"\\n'
-    >>> print(_changed(text, Path("/tmp/run")))
+    >>> print(_changed(text, Path("/tmp/run"), {"serverapp": "a.s:app", "clientapp": "a.c:app"}))
     [tool.flwr.app.components]
     serverapp = "fedhpo_server_app:app"
     clientapp = "fedhpo_client_app:app"
@@ -71,7 +71,12 @@ def _changed(text: str, run: Path) -> str:
     [tool.flwr.app.config]
     run-dir = "/tmp/run"
     <BLANKLINE>
+    [tool.fedhpo.components]
+    clientapp = "a.c:app"
+    serverapp = "a.s:app"
+    <BLANKLINE>
     """
+    own = "\n".join(f"{key} = {json.dumps(component)}" for key, component in sorted(components.items()))
     for key, module in (("serverapp", SERVER), ("clientapp", CLIENT)):
         text = re.sub(rf"(?m)^(\s*{key}\s*=\s*).*$", rf'\g<1>"{module}:app"', text)
     line = f"run-dir = {json.dumps(str(run.absolute()))}"
@@ -80,6 +85,7 @@ def _changed(text: str, run: Path) -> str:
         text = re.sub(rf"(?m)^{re.escape(header)}\s*$", f"{header}\n{line}", text, count=1)
     else:
         text = f"{text.rstrip()}\n\n{header}\n{line}\n"
+    text = f"{text.rstrip()}\n\n[tool.fedhpo.components]\n{own}\n"
     # A list of files to take along would leave the two new ones out, without a word.
     text = re.sub(r"(?ms)^\s*fab-include\s*=\s*\[.*?\]\s*$", "", text)
     found = tomllib.loads(text)["tool"]["flwr"]["app"]

@@ -27,7 +27,7 @@ from fedhpo.federations.apps.scoring import (
     one_score,
     server_metrics,
 )
-from fedhpo.federations.apps.sites import clients_evaluate
+from fedhpo.federations.apps.sites import clients_evaluate, reads_rounds
 from fedhpo.federations.flower.transport import FlowerReply, FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import PLAIN
@@ -48,6 +48,7 @@ from fedhpo.protocol.federation import (
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import CLIENTS, SERVER, Objective
 from fedhpo.protocol.reasons import Reason
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 #: What is lost where clients run the app without fedhpo.
@@ -104,7 +105,7 @@ class AppFederation(RemoteClients):
             int, Captured
         ] = {}  # what each trial's model was made by, where the server scores
         self._read: set[str] | None = set()  # run config keys that clients looked up; None for all
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._came_by: set[str] = set()  # arguments in the app's code that calls had
         #: Whether clients run the app without fedhpo: see `fedhpo.federations.apps.plain`.
         self.plain = any(hello.training == PLAIN for hello in self._clients.hellos.values())
@@ -130,6 +131,14 @@ class AppFederation(RemoteClients):
         if metrics:
             names = ", ".join(metric.name for metric in metrics)
             raise InputError(f"metrics {names}: a Flower app scores by its own; name those in objective.also")
+
+    def why_no_horizon(self, space: Space) -> str:
+        key = self._app.rounds_key
+        if key is None or not self._captures.base:
+            return "the app has no number of rounds in its run config that follows the study"
+        if self.plain:
+            return "clients without fedhpo take their number of rounds from their own run config"
+        return "" if reads_rounds(self._app, key) else f"nothing in the app reads {key!r} for a schedule"
 
     def preflight(self, config: Config, metric: str) -> None:
         captured = self._captured(config.client, config.server, config.model)
@@ -265,7 +274,7 @@ class AppFederation(RemoteClients):
         asked: dict[str, dict[str, Any]] = {}
         configs = []
         for member, client in enumerate(work.cohort):
-            config = work.config_of(member)
+            config = self._told(work, member)
             key = canonical(dict(config)).decode()
             captured = self._captured(config, work.server, trial.model)
             names = self._names(config, captured)
@@ -274,8 +283,13 @@ class AppFederation(RemoteClients):
                 asked[key] = self._asked(captured, trial, trial.round + 1)
             found = {"run": dict(names.run), "literals": dict(names.literals)}
             configs.append({**asked[key], **sent[key].get(int(client), {}), **found})
-        captured = self._captured(work.config_of(0), work.server, trial.model)
+        captured = self._captured(self._told(work, 0), work.server, trial.model)
         return AppRound(work, trial, captured), configs
+
+    def _told(self, work: Work, member: int) -> Mapping[str, Any]:
+        """A member's hyperparameters, and the number of rounds where schedules end before a full training."""
+        config = work.config_of(member)
+        return config if work.horizon is None else {**config, str(self._app.rounds_key): work.horizon}
 
     def _names(self, config: Mapping[str, Any], captured: Captured) -> Names:
         """Which of the names the app takes from where; refuses those that it has nowhere."""
@@ -406,8 +420,8 @@ class AppFederation(RemoteClients):
                 )
 
     def _warn(self, what: str, text: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._warned:
+            self._warned.add(what)
             warnings.warn(text, stacklevel=2)
 
     # What the tasks of `RemoteClients` are about

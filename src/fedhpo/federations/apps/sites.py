@@ -87,6 +87,56 @@ def clients_evaluate(app: AppFile) -> bool:
     return False
 
 
+def reads_rounds(app: AppFile, key: str) -> bool:
+    """Whether the app's code looks at its number of rounds for more than to say how long to train."""
+    server = app.source(app.components["serverapp"].partition(":")[0])
+    own = app.source(app.components["clientapp"].partition(":")[0])
+    names = {key, key.replace("-", "_"), key.rpartition(".")[2].replace("-", "_")}
+    for file in [] if own is None else sorted(own.parent.glob("*.py")):
+        try:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+        except (SyntaxError, UnicodeDecodeError, OSError):
+            continue
+        if file != server or file == own:
+            if any(_names(node) & names for node in ast.walk(tree)):
+                return True
+        elif _uses_rounds(tree, names):
+            return True
+    return False
+
+
+def _names(node: ast.AST) -> set[str]:
+    """What a node looks up: a key as a text, an attribute, a variable."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    return {node.attr} if isinstance(node, ast.Attribute) else set()
+
+
+def _uses_rounds(tree: ast.Module, names: set[str]) -> bool:
+    """Whether a server's module uses its number of rounds elsewhere than as `num_rounds=` of a call."""
+    told = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "num_rounds"
+        for part in ast.walk(node.value)
+    }
+    kept: set[str] = set()
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(value, ast.AST):
+            continue
+        if any(_names(part) & names for part in ast.walk(value)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            kept |= {one.id for one in targets if isinstance(one, ast.Name)}
+            told |= {id(part) for part in ast.walk(value)}
+    return any(
+        (_names(node) & names or (isinstance(node, ast.Name) and node.id in kept))
+        and id(node) not in told
+        and not isinstance(getattr(node, "ctx", None), ast.Store)
+        for node in ast.walk(tree)
+    )
+
+
 def call_sites(app: AppFile, literal: Literal) -> list[tuple[str, int, str]]:
     """Where the app calls what a literal names: file, line and callee."""
     found = []

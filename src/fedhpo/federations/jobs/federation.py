@@ -36,6 +36,7 @@ from fedhpo.protocol.federation import (
 from fedhpo.protocol.metrics import Metric
 from fedhpo.protocol.objective import CLIENTS, SERVER, Objective
 from fedhpo.protocol.reasons import Reason, Why
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 
@@ -237,6 +238,9 @@ class JobFederation(Federation):
         if metrics:
             names = ", ".join(metric.name for metric in metrics)
             raise InputError(f"metrics {names}: an NVFlare job scores by its own")
+
+    def why_no_horizon(self, space: Space) -> str:
+        return "an NVFlare job is always trained anew for more rounds, on the schedule of these"
 
     def preflight(self, config: Config, metric: str) -> None:
         self._job.plan({**config.client, **config.server, **config.model})

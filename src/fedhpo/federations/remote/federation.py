@@ -22,6 +22,7 @@ from fedhpo.engine.flat import ModelFactory
 from fedhpo.engine.fold import Folded, folds
 from fedhpo.engine.gather import Gathering
 from fedhpo.engine.hyperparameters import Local
+from fedhpo.engine.lr_schedule import why_no_horizon
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.mailbox import ArraysParcel, Item
@@ -35,6 +36,7 @@ from fedhpo.protocol.federation import ClientSide, RoundReport, Status, Work
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.objective import LOCAL_SCORINGS
 from fedhpo.protocol.reasons import Reason, Why
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 
 
@@ -181,6 +183,10 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     def preflight(self, config: Config, metric: str) -> None:
         self._checked(config.client)
 
+    def why_no_horizon(self, space: Space) -> str:
+        # Training of the clients' own is told the number of rounds.
+        return why_no_horizon(space.scope("client")) if self.all_train_by_sgd else ""
+
     def _training(self, one: Round, member: int, parcel: ArraysParcel) -> Item:
         work, trial, client = one.work, one.trial, int(one.work.cohort[member])
         task = Task(
@@ -193,7 +199,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
             work.scores,
             (trial.seed, trial.calls),
             weighting=messages.BY_SIZE if self._aggregation.by_size else messages.UNIFORM,
-            rounds=self.training_rounds,
+            rounds=work.horizon or self.training_rounds,
             frozen=self._model.frozen_digest(trial.model),
         )
 
