@@ -347,6 +347,7 @@ def test_an_app_is_written_around_the_users(tmp_path, capsys):
     assert f"flwr run {around}" in capsys.readouterr().out
     found = read_app(around)
     assert found.components["clientapp"] == "fedhpo_client_app:app"
+    assert found.module("client_app") == "tinyapp.client_app"  # as in process
     assert found.config["run-dir"] == str(tmp_path / "runs" / "study")
     client = load_client(found)
     # Ray's actors get the app by importing its module, whose first lines make the machine ready.

@@ -378,7 +378,7 @@ def test_the_apps_rounds_follow_the_study_and_the_run_says_so(tmp_path):
 
 
 def test_a_rungs_schedule_ends_with_the_rung_where_clients_read_the_rounds(tmp_path):
-    """At the end of a cosine the rate is 0: the second of two rounds moves nothing, that of 100 nearly all."""
+    """A schedule that ends with the rung has a rate of 0 there: the second of two rounds moves nothing."""
     config = "learning-rate = 1.0\nlocal-epochs = 1\nnum-server-rounds = 100"
     train = """
     part = msg.content["config"]["server-round"] / context.run_config["num-server-rounds"]

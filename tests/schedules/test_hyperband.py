@@ -29,7 +29,7 @@ class Endless:
     """As much of a search as a plan needs, with configs without end."""
 
     def __init__(self, rounds: int, total: int) -> None:
-        self.rounds, self.total = rounds, total
+        self.rounds, self.total, self.anew = rounds, total, False
 
     def distinct(self, wanted: int, sampler: Sampler) -> int:
         return wanted

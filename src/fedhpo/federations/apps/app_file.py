@@ -26,6 +26,13 @@ class AppFile:
     path: Path
     components: Mapping[str, str]
     config: Mapping[str, Any]
+    #: Of a wrapped copy: the components that the app itself has.
+    wrapped: Mapping[str, str] | None = None
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """The app's own components, by which its modules are found."""
+        return self.components if self.wrapped is None else self.wrapped
 
     def digest(self) -> str:
         """Of all Python files of the app, fedhpo's own aside: a run belongs to the code it was begun with."""
@@ -46,7 +53,7 @@ class AppFile:
 
     def module(self, name: str) -> str:
         """The full name of a module that may be given without the app's package before it."""
-        for component in self.components.values():
+        for component in self.own.values():
             package = component.partition(":")[0].rpartition(".")[0]
             if package and self.source(f"{package}.{name}") is not None:
                 return f"{package}.{name}"
@@ -72,16 +79,15 @@ def read_app(path: str | Path, key: str = "app.path") -> AppFile:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{key} = {str(path)!r}: {FILE} is not TOML: {error}") from None
     app = tables.get("tool", {}).get("flwr", {}).get("app", {})
-    # A wrapped copy keeps the names of the app's own components here: its modules are found by them.
-    wrapped = tables.get("tool", {}).get("fedhpo", {}).get("components")
-    components = app.get("components", {}) if wrapped is None else wrapped
+    components = app.get("components", {})
     for name in ("serverapp", "clientapp"):
         if not isinstance(components.get(name), str) or ":" not in components[name]:
             raise InputError(
                 f"{key} = {str(path)!r}: {FILE} names no {name} in [tool.flwr.app.components]; is this a "
                 "Flower app?"
             )
-    return AppFile(place, components, flattened(app.get("config", {})))
+    wrapped = tables["tool"].get("fedhpo", {}).get("components")
+    return AppFile(place, components, flattened(app.get("config", {})), wrapped)
 
 
 def flattened(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:

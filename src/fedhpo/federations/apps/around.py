@@ -36,7 +36,7 @@ def write_around(
         text = _module(app.components[component], function, lines, setup)
         (directory / f"{name}.py").write_text(text, encoding="utf-8")
     file = directory / FILE
-    file.write_text(_changed(file.read_text(encoding="utf-8"), run, app.components), encoding="utf-8")
+    file.write_text(_changed(file.read_text(encoding="utf-8"), run, app.own), encoding="utf-8")
 
 
 def _module(component: str, function: str, lines: str, setup: str | None) -> str:

@@ -63,7 +63,7 @@ class Inspected:
 
 def inspect_app(app: AppFile) -> Inspected:
     """Look at an app's file and code; nothing is imported."""
-    client, server = (app.components[name].partition(":")[0] for name in ("clientapp", "serverapp"))
+    client, server = (app.own[name].partition(":")[0] for name in ("clientapp", "serverapp"))
     package = client.rpartition(".")[0]
     own = app.source(client)
     files = sorted(own.parent.glob("*.py")) if own is not None else []

@@ -69,7 +69,7 @@ def plain_value(node: ast.AST) -> Any:
 
 def clients_evaluate(app: AppFile) -> bool:
     """Whether the app's client, or a class beside it, has an `evaluate`; without importing anything."""
-    own = app.source(app.components["clientapp"].partition(":")[0])
+    own = app.source(app.own["clientapp"].partition(":")[0])
     for file in [] if own is None else own.parent.glob("*.py"):
         try:
             tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -89,8 +89,8 @@ def clients_evaluate(app: AppFile) -> bool:
 
 def reads_rounds(app: AppFile, key: str) -> bool:
     """Whether the app's code looks at its number of rounds for more than to say how long to train."""
-    server = app.source(app.components["serverapp"].partition(":")[0])
-    own = app.source(app.components["clientapp"].partition(":")[0])
+    server = app.source(app.own["serverapp"].partition(":")[0])
+    own = app.source(app.own["clientapp"].partition(":")[0])
     names = {key, key.replace("-", "_"), key.rpartition(".")[2].replace("-", "_")}
     for file in [] if own is None else sorted(own.parent.glob("*.py")):
         try:
