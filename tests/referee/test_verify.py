@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.run_errors import RunError
 from fedhpo.referee.campaign import read_lines
 from fedhpo.referee.sides.federated import FederatedSide
+from fedhpo.referee.sides.ran import asked_clients
 from fedhpo.study import Study
 
 
@@ -132,6 +137,59 @@ def test_unequal_rounds_cohorts_and_bytes_are_refused() -> None:
         fh.verify(
             lambda seed: {"score": 1.0, "cohort": 1}, lambda seed: {"score": 2.0, "cohort": 1, "rounds": 1}
         )
+
+
+def test_bytes_are_bounded_over_all_pairs_and_in_the_record_too(tmp_path: Path) -> None:
+    calls = [0]
+
+    def grows(seed: int) -> dict[str, Any]:
+        calls[0] += 1
+        return toy(0.9)(seed) | {"bytes": 100 if calls[0] == 1 else 110}
+
+    base, file = toy(0.8, bytes=100), tmp_path / "c"
+    with pytest.raises(InputError, match=r"moves 1\.050 times"):
+        fh.verify(base, grows, equal="bytes", campaign=file)
+    assert fh.verify(base, grows, campaign=file).kept
+    with pytest.raises(InputError, match=r"moves 1\.\d+ times"):
+        fh.verify(base, grows, equal="bytes", campaign=file)
+
+
+def test_an_option_that_no_side_takes_is_refused(study: Callable[..., str]) -> None:
+    base, other = study("base"), study("other", 0.3)
+    for name, value in (("metric", "loss"), ("rounds", 2), ("source", "server"), ("trained", True)):
+        shown = {"source": "from"}.get(name, name)
+        with pytest.raises(InputError, match=f"^{shown} = .*: is for a "):
+            fh.verify(base, other, **{name: value})
+    with pytest.raises(InputError, match=r"^rounds = 2: is for a flower app and a nvflare job"):
+        fh.verify(toy(0.8), toy(0.9), rounds=2)
+
+
+def test_another_direction_is_another_base(tmp_path: Path) -> None:
+    base, file = toy(0.8), tmp_path / "c"
+    fh.verify(base, toy(0.9), metric="x", direction="maximize", campaign=file)
+    with pytest.raises(InputError, match="is not the base"):
+        fh.verify(base, toy(0.7), metric="x", direction="minimize", campaign=file)
+
+
+def test_the_last_base_is_judged_where_it_was_not_tuned(study: Callable[..., str], tmp_path: Path) -> None:
+    base, file = study("base"), tmp_path / "c"
+    for name, count in (("some", 20), ("all", 40)):
+        text = study(
+            name, 0.3, more=f"[evaluation]\nclients = {count}\n[method]\nname = 'random'\ntrials = 1"
+        )
+        Study.load(text).tune(tmp_path / f"run-{name}", workers=0)
+    fh.verify(base, study("worse", 0.002), workers=0, campaign=file)
+    head = read_lines(file)[0]
+    asked = set(asked_clients(tmp_path / "run-some")) & set(head["kept_back"])
+    assert 0 < len(asked) < 8
+    copy = tmp_path / "copy"
+    copy.write_bytes(file.read_bytes())
+    final = fh.verify(base, workers=0, campaign=copy, final=True, tuned=[tmp_path / "run-some"]).final
+    assert final is not None
+    assert final["where"].startswith(f"judged at {8 - len(asked)} clients that no comparison saw and that")
+    final = fh.verify(base, workers=0, campaign=file, final=True, tuned=[tmp_path / "run-all"]).final
+    assert final is not None
+    assert final["where"].endswith("8 clients that no comparison saw, but the base was tuned on them")
 
 
 def test_less_is_better_where_the_direction_says_so() -> None:
@@ -260,7 +318,7 @@ def test_a_scalar_control_must_be_beaten_too(study: Callable[..., str], tmp_path
 
 def test_two_versions_of_one_module_are_compared(tmp_path: Path, monkeypatch: Any) -> None:
     """Each side runs in its own process, so that both find their own `net`."""
-    monkeypatch.setenv("PYTHONPATH", ":".join(__import__("sys").path))
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     for name, width in (("old", 1), ("new", 64)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "net.py").write_text(
@@ -275,6 +333,31 @@ def test_two_versions_of_one_module_are_compared(tmp_path: Path, monkeypatch: An
     found = fh.verify(tmp_path / "old" / "study.toml", tmp_path / "new" / "study.toml", workers=0).verdicts[0]
     assert found.verdict == "keep"
     assert found.facts["cost"]["bytes"]["ratio"] > 10
+
+
+def test_ctrl_c_ends_a_side_at_once_and_quietly(tmp_path: Path) -> None:
+    """As a terminal does it: all processes of the group get the signal."""
+    (tmp_path / "slow.py").write_text(
+        "import time\n\ndef train(seed):\n    print('training', flush=True)\n    time.sleep(600)\n"
+        "\ndef other(seed):\n    return train(seed)\n"
+    )
+    path = ":".join([str(tmp_path), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedhpo", "verify", "slow:train", "slow:other", "--campaign", "c"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "training" in line:  # what a side prints goes to standard error
+            os.killpg(process.pid, signal.SIGINT)
+            break
+    said += process.stderr.readlines()
+    assert process.wait(timeout=60) == 130
+    assert said[-1] == "fedhpo: interrupted\n"
+    assert "Traceback" not in "".join(said)
 
 
 def test_what_is_named_wrongly_is_told(tmp_path: Path, capsys: Any) -> None:

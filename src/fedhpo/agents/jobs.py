@@ -7,9 +7,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +26,6 @@ class Job:
     reserved: int
     #: Rounds of one training, where its answer tells trainings.
     each: int = 1
-    began: float = field(default_factory=time.monotonic)
 
     @property
     def running(self) -> bool:
@@ -48,7 +46,7 @@ class Job:
 
 
 class Jobs:
-    """Starts jobs, one at a time."""
+    """Starts jobs, one at a time; one that takes too long is ended, whether anybody asks or not."""
 
     def __init__(self, root: Path, seconds: float) -> None:
         self._root, self._seconds, self._lock = root, seconds, threading.Lock()
@@ -70,18 +68,18 @@ class Jobs:
                 stdout=output,
                 stderr=errors,
             )
-            self.current = Job(what, process, output, errors, reserved, each)
-            return self.current
+            job = self.current = Job(what, process, output, errors, reserved, each)
+            self._alarm = threading.Timer(self._seconds, self.end, [job])
+            self._alarm.daemon = True
+            self._alarm.start()
+            return job
 
     def wait(self, job: Job, seconds: float) -> bool:
-        """Wait for its end, at most so long; a job that takes longer than allowed is ended."""
-        left = self._seconds - (time.monotonic() - job.began)
+        """Wait for its end, at most so long."""
         try:
-            job.process.wait(timeout=max(0.0, min(seconds, left)))
+            job.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            if left > seconds:
-                return False
-            self.end(job)
+            return False
         return True
 
     def end(self, job: Job) -> None:
@@ -97,4 +95,5 @@ class Jobs:
     def close(self) -> None:
         """End what runs."""
         if self.current is not None:
+            self._alarm.cancel()
             self.end(self.current)

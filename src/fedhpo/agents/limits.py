@@ -23,7 +23,7 @@ _FILES = {"path", "files", "file", "table", "availability", "devices"}
 class Limits:
     """The root below which all paths lie; rounds and epsilon of the whole session; whether code may be named.
 
-    `trainings` bounds the pairs of one `verify`, `seconds` how long a job may take.
+    `seconds` bounds how long a job may take.
     """
 
     root: Path
@@ -71,8 +71,8 @@ class Limits:
 
     def check_tables(self, tables: Mapping[str, Any]) -> None:
         """Refuse code and paths that the person did not allow, before anything is looked up."""
-        if "app" in tables and not self.code:
-            raise InputError(f"app: runs a program of its own, {_CODE}")
+        for name in {"app", "job"} & tables.keys() if not self.code else ():
+            raise InputError(f"{name}: runs a program of its own, {_CODE}")
         for key, value in _texts(tables, ""):
             last = key.rpartition(".")[2]
             if last in _FILES or "/" in value or "\\" in value or value.startswith("~"):

@@ -12,7 +12,7 @@ from fedhpo.cli.tune import note
 
 def add(one: argparse.ArgumentParser) -> None:
     """The command's options."""
-    kinds = "a study file, a run, a Flower app, or package.module:function"
+    kinds = 'a study file, a run, a Flower app, an NVFlare job ("job --epochs 2"), or package.module:function'
     one.add_argument("base", metavar="BASE", help=kinds)
     one.add_argument(
         "candidates", metavar="CANDIDATE", nargs="*", help="the same; judged one after the other"
@@ -58,11 +58,19 @@ def add(one: argparse.ArgumentParser) -> None:
     one.add_argument("--metric", metavar="NAME", help="of apps, jobs and functions (default: accuracy)")
     one.add_argument("--direction", choices=["maximize", "minimize"], help="of that metric")
     one.add_argument("--clients", type=positive, metavar="N", help="of apps and jobs that do not say it")
-    one.add_argument("--rounds", type=positive, metavar="N", help="of apps that do not say it")
+    one.add_argument("--rounds", type=positive, metavar="N", help="of apps and jobs that do not say it")
     one.add_argument("--cohort", type=positive, metavar="N", help="of apps that do not say it")
-    one.add_argument("--setup", metavar="NAME", help="package.module:function, called before an app")
+    one.add_argument("--setup", metavar="NAME", help="package.module:function, called before an app or job")
     one.add_argument(
-        "--from", dest="source", choices=["clients", "server", "training"], help="whose score of an app"
+        "--from",
+        dest="source",
+        choices=["clients", "server", "training"],
+        help="whose score of an app or job",
+    )
+    one.add_argument(
+        "--trained",
+        action="store_true",
+        help="a job's replies score what a site trained, not what it received",
     )
     add_output(one, "FILE", help="the campaign's page (default: the campaign's name, with .html)")
     one.add_argument("--workers", type=natural, metavar="N", help="worker processes (default: one per core)")
@@ -82,11 +90,12 @@ def run(options: argparse.Namespace) -> int:
         if not control.isascii() or not control.isdigit() or int(control) < 1:
             raise InputError(f"--control {control}: must be a number of rounds; put it behind the candidates")
         control = int(control)
-    stem = Path(options.base.replace(":", "-")).stem
+    plain = "-".join(options.base.replace(":", "-").split())
+    stem = Path(plain).name.removesuffix(".toml").removesuffix(".py")
     campaign = Path(options.campaign or Path("runs") / f"verify-{stem}.campaign")
     page = Path(options.output or campaign.with_suffix(".html"))
     names = ("proposals", "alpha", "least", "pairs", "after", "seed", "equal", "tuned", "final", "metric")
-    more = ("direction", "clients", "rounds", "cohort", "setup", "source", "workers")
+    more = ("direction", "clients", "rounds", "cohort", "setup", "source", "trained", "workers")
     sides = [options.base, *options.candidates]
     found = verify(
         *(Checked(*pair) for pair in zip(sides, options.checked, strict=True)) if options.checked else sides,

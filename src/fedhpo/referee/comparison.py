@@ -86,6 +86,7 @@ class Comparison:
         """The verdict of the record, or what pairs say from here on."""
         campaign, number = self._campaign, self._number
         said = campaign.verdict(number)
+        self._check_bytes()
         if said in (KEEP, DROP):
             self._say(f"proposal {number} was judged before: {said}")
             return Verdict(campaign.of(number, "verdict")[-1]["facts"])
@@ -137,7 +138,12 @@ class Comparison:
         self._campaign.add(event="pair", proposal=self._number, **self._with_control(line), after=after)
         seen = self._pairs()
         evidence = self._rules.support(differences(seen, "score", self._maximise))
-        self._say(f"pair {len(self._campaign.of(self._number, 'pair'))}: evidence {evidence:.3g}")
+        self._say(
+            f"pair {len(self._pairs(after=True))} of {self._rules.after} after the decision"
+            if after
+            else f"pair {len(seen)}: evidence {evidence:.3g}"
+        )
+        self._check_bytes()
 
     def _trained(self, place: int) -> dict[str, Any]:
         """Both sides with the same fresh seed."""
@@ -165,10 +171,12 @@ class Comparison:
             raise FedhpoError(f"the control cannot be trained: {one.failed}")
         return line | {"control": one.to_dict()}
 
-    def _check_bytes(self, line: dict[str, Any]) -> None:
-        if self._equal is None:
+    def _check_bytes(self, *new: dict[str, Any]) -> None:
+        """Refuse a candidate that moves more bytes over all pairs so far."""
+        pairs = [*self._campaign.of(self._number, "pair"), *new]
+        if self._equal is None or not pairs or "failed" in pairs[-1]["candidate"]:
             return
-        ratio = costs_of([line])["bytes"]["ratio"]
+        ratio = costs_of(pairs)["bytes"]["ratio"]
         name = self._candidate.terms.name
         if ratio is None:
             raise InputError(f"equal = 'bytes': {name} or its base does not tell the bytes that it moves")
@@ -233,13 +241,13 @@ class Comparison:
         notes = [CONDITIONAL] if self._clients is not None else []
         if self._note:
             notes.append(self._note)
+        if self._control is not None and self._clients is not None:
+            notes.append("the control was tuned on the clients that judge, which can only favour it")
         for terms in (self._base.terms, self._candidate.terms):
-            if not terms.seeded:
-                notes.append(
-                    f"{terms.name}: its random numbers do not follow the seed, so that pairs are not matched"
-                )
-            elif not terms.pairs_cohorts:
+            if not terms.pairs_cohorts:
                 notes.append(f"{terms.name}: draws its own cohorts; pairs are matched by their seed only")
+            if terms.note:
+                notes.append(f"{terms.name}: {terms.note}")
             if terms.data is None:
                 notes.append(f"{terms.name}: its clients' rows are not known here, so that none are compared")
         return list(dict.fromkeys(notes))

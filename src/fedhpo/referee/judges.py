@@ -32,6 +32,26 @@ def deal(clients: Sequence[int], asked: Collection[int] | None, seed: int) -> tu
     return [one for one in pool if one not in set(last)], last
 
 
+def for_the_end(kept_back: Sequence[int] | None, asked: Collection[int]) -> tuple[list[int], str]:
+    """Who judges the last base, which was tuned on the clients `asked`; and what is to be said of it.
+
+    >>> for_the_end([3, 5, 8], {8})
+    ([3, 5], 'judged at 2 clients that no comparison saw and that the base was not tuned on')
+    """
+    if not kept_back:
+        return [], "there were too few clients to keep some back: only the seeds are fresh"
+    fresh = [one for one in kept_back if one not in asked]
+    if len(fresh) == len(kept_back):
+        return fresh, f"judged at {len(fresh)} clients that no comparison saw"
+    if not fresh:
+        return list(kept_back), (
+            f"judged at {len(kept_back)} clients that no comparison saw, but the base was tuned on them"
+        )
+    return fresh, (
+        f"judged at {len(fresh)} clients that no comparison saw and that the base was not tuned on"
+    )
+
+
 def for_proposal(
     judges: Sequence[int] | None, asked: Sequence[Collection[int] | None]
 ) -> tuple[list[int] | None, str]:

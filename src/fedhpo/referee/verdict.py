@@ -166,9 +166,8 @@ def final_in_words(final: Mapping[str, Any]) -> str:
     """How the last base was judged."""
     low, high = final["interval"]
     shown = f"{final['mean']:.4f} [{low:.4f}, {high:.4f}]"
-    text = f"final: {final['name']} has {final['metric']} {shown} over {final['trainings']} trainings"
-    if final.get("gain"):
-        text += f"; {_shown(final['gain'])} against the campaign's first base"
+    tail = "" if final["tail"] is None else f", worst tenth of clients {final['tail']:.4f}"
+    text = f"final: {final['name']} has {final['metric']} {shown} over {final['trainings']} trainings{tail}"
     return f"{text}; {final['where']}"
 
 

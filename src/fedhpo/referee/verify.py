@@ -13,13 +13,14 @@ from fedhpo.core.streams import derive
 from fedhpo.referee.campaign import Campaign
 from fedhpo.referee.comparison import Comparison, check_base
 from fedhpo.referee.evidence import mean_and_interval
-from fedhpo.referee.judges import deal
+from fedhpo.referee.judges import deal, for_the_end
 from fedhpo.referee.rules import Rules
 from fedhpo.referee.sides.apart import opened
-from fedhpo.referee.sides.opened import Options
+from fedhpo.referee.sides.opened import Options, check_options
 from fedhpo.referee.sides.ran import asked_clients
 from fedhpo.referee.sides.side import Side
 from fedhpo.referee.verdict import Verification
+from fedhpo.study.unchanged import Checked
 
 
 def verify(
@@ -44,13 +45,15 @@ def verify(
     cohort: int | None = None,
     setup: str | None = None,
     source: Literal["clients", "server", "training"] | None = None,
+    trained: bool = False,
     workers: int | None = None,
     say: Callable[[str], Any] = lambda text: None,
 ) -> Verification:
     """Judge candidates against a base by paired trainings, with one error rate over a whole campaign.
 
-    Each side is a study file, a run's directory, a Flower app, `package.module:function`, a
-    `Study` or a function; see docs/verify.md. A pair trains both with the same seed and cohorts.
+    Each side is a study file, a run's directory, a Flower app, an NVFlare job (its arguments may follow:
+    "job --epochs 2"), `package.module:function`, a `Study` or a function; see docs/verify.md. A pair trains
+    both with the same seed and cohorts.
 
     Parameters
     ----------
@@ -72,8 +75,10 @@ def verify(
         After the candidates judge the last base, once, at clients that no comparison saw: the campaign ends.
     report
         Where to write the campaign's page.
-    metric, direction, clients, rounds, cohort, setup, source
-        What apps, jobs and functions do not say themselves; `source` is where an app's score comes from.
+    metric, direction, clients, rounds, cohort, setup, source, trained
+        What apps, jobs and functions do not say themselves; `source` is where the score of an app or a job
+        comes from, `trained` says that a job's replies score the model that a site trained, not the one
+        that it received.
     say
         Called with a line of text before something takes time.
 
@@ -88,8 +93,9 @@ def verify(
     >>> found.verdicts[0].verdict, found.code, found.verdicts[0].facts["pairs"]
     ('keep', 0, 6)
     """
-    options = Options(metric, direction, clients, rounds, cohort, setup, workers, source)
+    options = Options(metric, direction, clients, rounds, cohort, setup, workers, source, trained)
     _check(candidates, equal, control, final, direction)
+    check_options((one.source if isinstance(one, Checked) else one for one in (base, *candidates)), options)
     given = {"alpha": alpha, "proposals": proposals, "least": least, "pairs": pairs, "after": after}
     with Campaign(campaign) as held, contextlib.ExitStack() as stack:
         if held.closed is not None:
@@ -108,7 +114,7 @@ def verify(
                     side = other
         if final:
             check_base(held, side.terms)
-        last = _final(held, rules, side, say) if final else None
+        last = _final(held, rules, side, asked, say) if final else None
         if report is not None:
             from fedhpo.referee.page import write_page
 
@@ -166,14 +172,12 @@ def _begin(campaign: Campaign, rules: Rules, base: Side, asked: Sequence[int], s
         raise InputError(f"seed = {seed}: the campaign was begun with {campaign.head['seed']}: leave it out")
 
 
-def _final(campaign: Campaign, rules: Rules, base: Side, say: Callable[[str], Any]) -> dict[str, Any]:
+def _final(
+    campaign: Campaign, rules: Rules, base: Side, tuned: Sequence[int], say: Callable[[str], Any]
+) -> dict[str, Any]:
     """Judge the last base once, with fresh seeds, at clients that no comparison saw."""
-    last, seed = campaign.head["kept_back"], campaign.head["seed"]
-    where = (
-        f"judged at {len(last)} clients that no comparison saw"
-        if last
-        else "there were too few clients to keep some back: only the seeds are fresh"
-    )
+    seed = campaign.head["seed"]
+    last, where = for_the_end(campaign.head["kept_back"], {*tuned, *(base.terms.asked or ())})
     say(f"final: {rules.after} trainings of {base.terms.name}; {where}")
     found = []
     for number in range(rules.after):

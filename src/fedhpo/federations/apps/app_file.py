@@ -68,6 +68,12 @@ class AppFile:
         return None
 
 
+def is_app(path: Path) -> bool:
+    """Whether a directory's `pyproject.toml` is that of a Flower app, or of nothing else that is known."""
+    file = path / FILE
+    return file.is_file() and ("flwr" in file.read_text(errors="replace") or not (path / "job.py").is_file())
+
+
 def read_app(path: str | Path, key: str = "app.path") -> AppFile:
     """Read the app's file, without importing anything."""
     place = Path(path).expanduser().absolute()

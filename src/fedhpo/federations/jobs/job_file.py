@@ -84,6 +84,11 @@ class JobFile:
         return found
 
 
+def is_job(path: Path) -> bool:
+    """Whether a directory holds a job."""
+    return any((path / name).is_file() for name in (SCRIPT, *_EXPORTED))
+
+
 def read_job(path: str | Path, key: str = "job.path") -> JobFile:
     """The job at a path: a directory with `job.py`, such a script itself, or an exported job."""
     place = Path(path).expanduser().absolute()

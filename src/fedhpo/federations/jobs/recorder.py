@@ -128,11 +128,18 @@ class Recorder:
             if init is None or "num_rounds" not in inspect.signature(init).parameters:
                 return
 
-            def note() -> bool:
-                self.once("rounds", told=told, by=cls.__name__)
-                return told is not None
+            call = with_argument(init, "num_rounds", told, lambda: told is not None)
+            signature = inspect.signature(init)
 
-            cls.__init__ = with_argument(init, "num_rounds", told, note)
+            @functools.wraps(init)
+            def noted(*args: Any, **kwargs: Any) -> None:
+                bound = signature.bind_partial(*args, **kwargs)
+                bound.apply_defaults()
+                own = bound.arguments.get("num_rounds")
+                self.once("rounds", own=own if isinstance(own, int) else None)
+                call(*args, **kwargs)
+
+            cls.__init__ = noted
 
         base.__init_subclass__ = classmethod(made)
 

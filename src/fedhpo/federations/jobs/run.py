@@ -72,7 +72,8 @@ class JobRun:
     bound: frozenset[str] = frozenset()
     seconds: float = 0.0
     failed: str = ""
-    told_rounds: bool = False
+    #: The job's own number of rounds, where a recipe or a controller of its own says it.
+    own_rounds: int | None = None
 
     def scores(self, metric: str, source: str = CLIENTS, scored: str = RECEIVED) -> dict[str, float]:
         """A metric of the final model by site.
@@ -219,7 +220,7 @@ def _read(record: Path, rounds: int | None, seconds: float) -> JobRun:
         bound=frozenset(one["name"] for one in kinds.get("bound", [])),
         seconds=seconds,
         failed=next((one["why"] for one in kinds.get("refused", [])), ""),
-        told_rounds="rounds" in kinds,
+        own_rounds=next((one["own"] for one in kinds.get("rounds", []) if one["own"]), None),
     )
 
 

@@ -6,6 +6,7 @@ whatever the user's code prints is no part.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -36,6 +37,7 @@ class ProcessSide:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            process_group=0,  # Ctrl-C ends this process, which ends that one
         )
         try:
             found = self._ask({"open": source, "options": options.to_dict()})
@@ -67,6 +69,9 @@ class ProcessSide:
             line = out.readline()
         except (OSError, ValueError):
             line = ""
+        except BaseException:
+            self._process.kill()  # it may be in the middle of a long training
+            raise
         if not line:
             raise FedhpoError(f"{self.name}: its process has ended; what it said is on standard error")
         answer = json.loads(line)
@@ -114,7 +119,7 @@ def brings_code(source: str) -> bool:
 def _names_code(value: Any) -> bool:
     """Whether some text in a study's tables is `package.module:Name`, or it tunes an app."""
     if isinstance(value, Mapping):
-        return "app" in value or any(map(_names_code, value.values()))
+        return "app" in value or "job" in value or any(map(_names_code, value.values()))
     if isinstance(value, list | tuple):
         return any(map(_names_code, value))
     return isinstance(value, str) and ":" in value and " " not in value
@@ -134,7 +139,8 @@ def main() -> None:
     """Answer until standard input ends."""
     place = sys.argv[1]
     sys.path[:] = [place, *(entry for entry in sys.path[1:] if entry != place)]
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with contextlib.suppress(BrokenPipeError), out:  # whoever asked may have been killed
         os.dup2(2, 1)
         side: Side | None = None
         for line in sys.stdin:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,16 +65,11 @@ class FunctionSide:
         values = np.asarray([found.get("score")] if scores is None else scores, dtype=object)
         if not len(values) or not all(is_number(one) for one in values):
             raise InputError(f"{name}: {RETURNS}")
-        numbers = values.astype(np.float64)
         counted: dict[str, Any] = {
             key: _whole(found.get(key), f"{name}: {key}") for key in ("rounds", "cohort", "bytes", "samples")
         }
-        if not np.isfinite(numbers).all():
-            return replace(Training(None, failed="a score is not finite"), **counted)
-        worst = np.sort(numbers if self._maximise else -numbers)[: max(1, math.ceil(0.1 * len(numbers)))]
-        tail = float(worst.mean()) * (1 if self._maximise else -1) if scores is not None else None
-        found_at = len(numbers) if scores is not None else 0
-        return replace(Training(float(numbers.mean()), tail, found_at), **counted)
+        told = Training.of_clients(values.astype(np.float64).tolist(), self._maximise, **counted)
+        return told if scores is not None else replace(told, tail=None, clients=0)
 
     def tune(self, rounds: int, seed: int, clients: Sequence[int] | None) -> dict[str, Any]:
         """A function has no space."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.objects import import_object, is_own
-from fedhpo.federations.apps.app_file import read_app
+from fedhpo.federations.apps.app_file import is_app, read_app
+from fedhpo.federations.jobs.job_file import is_job
+from fedhpo.protocol.objective import CLIENTS, SERVER, Objective
 from fedhpo.referee.sides.federated import FederatedSide
 from fedhpo.referee.sides.function import FunctionSide
+from fedhpo.referee.sides.job import JobSide
 from fedhpo.referee.sides.ran import asked_clients, spent_rounds
 from fedhpo.referee.sides.side import Side
 from fedhpo.run.run import RECORD
@@ -30,7 +34,8 @@ class Options:
     """What a side does not say itself.
 
     `metric` and `direction` are for apps, jobs and functions, `clients`, `rounds` and `cohort` for apps and
-    jobs that do not say them, `setup` and `source` for apps: as `app.setup` and `objective.from` of a study.
+    jobs that do not say them, `setup` and `source` as `app.setup` and `objective.from` of a study. `trained`
+    is for jobs, see `JobSide`.
     """
 
     metric: str | None = None
@@ -41,6 +46,7 @@ class Options:
     setup: str | None = None
     workers: int | None = None
     source: str | None = None
+    trained: bool = False
     #: The digest that a study must have, see `fedhpo.study.unchanged`; None for any.
     checked: str | None = None
 
@@ -54,22 +60,55 @@ class Options:
         return asdict(self)
 
 
+#: The kinds of sides that take an option; it is refused where none does.
+TAKEN_BY: dict[str, tuple[str, ...]] = {
+    "metric": (APP, JOB, FUNCTION),
+    "direction": (APP, JOB, FUNCTION),
+    "clients": (APP, JOB),
+    "rounds": (APP, JOB),
+    "cohort": (APP, JOB),
+    "setup": (APP, JOB),
+    "source": (APP, JOB),
+    "trained": (JOB,),
+}
+
+
+def check_options(sources: Iterable[Any], options: Options) -> None:
+    """Refuse an option that no side takes."""
+    kinds = {kind_of(str(one)) if isinstance(one, str | Path) else _made(one) for one in sources}
+    for name, takers in TAKEN_BY.items():
+        value = getattr(options, name)
+        if value not in (None, False) and not kinds & set(takers):
+            shown = "from" if name == "source" else name
+            raise InputError(
+                f"{shown} = {value!r}: is for {' and '.join(f'a {one}' for one in takers)}: what is compared "
+                "here says it itself"
+            )
+
+
+def _made(source: Any) -> str:
+    return STUDY if isinstance(source, Study) else FUNCTION
+
+
 def kind_of(source: str) -> str:
     """What a name names."""
     path = Path(source)
     if path.is_file():
-        return STUDY
+        return JOB if path.suffix == ".py" else STUDY
     if path.is_dir():
         if (path / RECORD).is_file():
             return RUN
-        if (path / "pyproject.toml").is_file():
+        if is_app(path):
             return APP
-        if any((path / name).is_file() for name in ("meta.json", "meta.conf", "meta.yml")):
+        if is_job(path):
             return JOB
         raise InputError(
             f"{source}: holds no run (record.sqlite), no Flower app (pyproject.toml) and no NVFlare job "
-            "(meta.json)"
+            "(job.py or meta.json)"
         )
+    first, *rest = _words(source)
+    if rest and Path(first).exists() and kind_of(first) == JOB:
+        return JOB
     if is_own(source) and path.suffix != ".toml":
         return FUNCTION
     raise InputError(
@@ -100,12 +139,37 @@ def open_side(source: Any, options: Options) -> Side:
         path = Path(name).resolve()
         return FederatedSide(app_study(path, options), path.name, kind, workers=options.workers)
     if kind == JOB:
-        raise InputError(f"{name}: NVFlare jobs cannot be judged yet")
+        return _job(name, options)
     return _function(import_object(name, "candidate"), name, options)
 
 
 def _function(function: Callable[..., Any], name: str, options: Options) -> FunctionSide:
     return FunctionSide(function, name, options.metric, options.maximise)
+
+
+def _words(source: str) -> list[str]:
+    """A job's path and what follows it: arguments of its own."""
+    try:
+        return [source] if Path(source).exists() else shlex.split(source) or [source]
+    except ValueError:
+        return [source]
+
+
+def _job(source: str, options: Options) -> JobSide:
+    path, *arguments = _words(source)
+    given = {"direction": options.direction, "from_": options.source}
+    objective = Objective(options.metric or "accuracy", **{k: v for k, v in given.items() if v is not None})
+    if objective.from_ == SERVER:
+        raise InputError(f"{path}: from = 'server': the server of an NVFlare job scores nothing")
+    if options.trained and objective.from_ == CLIENTS:
+        raise InputError("trained: goes with from = 'training'")
+    more = {"rounds": options.rounds, "clients": options.clients, "setup": options.setup}
+    side = JobSide(path, arguments, objective, trained=options.trained, **more)
+    if options.cohort not in (None, side.terms.cohort):
+        raise InputError(
+            f"cohort = {options.cohort}: {side.terms.name} trains its {side.terms.cohort} sites each round"
+        )
+    return side
 
 
 def _run(path: Path, options: Options) -> FederatedSide:

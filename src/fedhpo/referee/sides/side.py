@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from fedhpo.core.canonical import canonical
 from fedhpo.core.digests import digest
@@ -36,13 +39,14 @@ class Terms:
     spent: int | None = None
     #: Whether it draws its cohorts from the referee's seeds, the same in both trainings of a pair.
     pairs_cohorts: bool = True
-    #: Whether its random numbers follow the seed of the pair.
-    seeded: bool = True
+    #: What else a reader of its verdicts must know.
+    note: str = ""
 
     @property
     def identity(self) -> str:
         """A digest of all that results depend on."""
-        whole = [self.kind, self.rounds, self.cohort, self.metric, self.code, self.data, dict(self.config)]
+        whole = [self.kind, self.rounds, self.cohort, self.metric, self.maximise is not False, self.code]
+        whole += [self.data, dict(self.config)]
         return digest(canonical(whole)).hex()
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,6 +74,20 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without what is not known."""
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
+
+    @classmethod
+    def of_clients(cls, scores: Sequence[float], maximise: bool, **costs: Any) -> Training:
+        """The mean of the clients' scores, and that of the worst tenth of them.
+
+        >>> Training.of_clients([0.5, *[0.9] * 9], True).tail
+        0.5
+        """
+        values = np.asarray(scores, np.float64)
+        if not np.isfinite(values).all():
+            return cls(None, failed="a score is not finite", **costs)
+        worst = np.sort(values if maximise else -values)[: math.ceil(0.1 * len(values))]
+        tail = float(worst.mean()) * (1 if maximise else -1)
+        return cls(float(values.mean()), tail, len(values), **costs)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Training:
