@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("mcp")
 
 from fedhpo.agents.calls import calls_table
+from fedhpo.agents.jobs import Jobs
 from fedhpo.agents.limits import Limits
 from fedhpo.agents.server import ACT, READ, checked_root, make_server
 from fedhpo.agents.tools import Tools
@@ -210,3 +211,11 @@ def test_a_wrong_time_to_wait_starts_nothing(root: Path) -> None:
     with pytest.raises(InputError, match="outside the root"):
         tools.tune("base.toml", "first")
     tools.close()
+
+
+def test_a_job_that_takes_too_long_ends_though_nobody_asks(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import time\n\ndef one(seed):\n    time.sleep(600)\n\ntwo = one\n")
+    jobs = Jobs(tmp_path, seconds=0.5)
+    job = jobs.start("verify", ["verify", "slow:one", "slow:two", "--quiet"], 0, 1)
+    assert job.process.wait(timeout=60) != 0
+    jobs.close()

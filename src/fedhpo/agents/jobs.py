@@ -60,6 +60,7 @@ class Jobs:
                     f"{self.current.what} is still running, and one job runs at a time: call `status` until "
                     "it has ended"
                 )
+            self._forget()
             output, errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  they outlive this
             process = subprocess.Popen(
                 [sys.executable, "-m", "fedhpo", *arguments],
@@ -95,5 +96,12 @@ class Jobs:
     def close(self) -> None:
         """End what runs."""
         if self.current is not None:
-            self._alarm.cancel()
             self.end(self.current)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.current is not None:
+            self._alarm.cancel()
+            self.current.output.close()
+            self.current.errors.close()
+            self.current = None

@@ -137,7 +137,7 @@ class Recorder:
                 bound.apply_defaults()
                 own = bound.arguments.get("num_rounds")
                 self.once("rounds", own=own if isinstance(own, int) else None)
-                call(*args, **kwargs)
+                (call or init)(*args, **kwargs)
 
             cls.__init__ = noted
 

@@ -89,8 +89,8 @@ class JobSide:
 
     def _costs(self, run: JobRun, more: bool) -> dict[str, Any]:
         """What replies say of rounds and cohort, and how large they were; the round more is not counted."""
-        replies = [one for one in run.replies if one.task != "validate" and one.round is not None]
-        numbers = sorted({one.round for one in replies})
+        replies = [one for one in run.replies if one.task != "validate"]
+        numbers = sorted({one.round for one in replies if one.round is not None})
         counted = numbers[: len(numbers) - more]
         sites = [{one.site for one in replies if one.round == number} for number in counted]
         size = sum(one.bytes for one in replies if one.round in counted)

@@ -157,13 +157,13 @@ def _words(source: str) -> list[str]:
 
 def _job(source: str, options: Options) -> JobSide:
     path, *arguments = _words(source)
-    given = {"direction": options.direction, "from_": options.source}
-    objective = Objective(options.metric or "accuracy", **{k: v for k, v in given.items() if v is not None})
+    source_of: Any = options.source or CLIENTS
+    objective = Objective(options.metric or "accuracy", direction=options.direction, from_=source_of)
     if objective.from_ == SERVER:
         raise InputError(f"{path}: from = 'server': the server of an NVFlare job scores nothing")
     if options.trained and objective.from_ == CLIENTS:
         raise InputError("trained: goes with from = 'training'")
-    more = {"rounds": options.rounds, "clients": options.clients, "setup": options.setup}
+    more: dict[str, Any] = {"rounds": options.rounds, "clients": options.clients, "setup": options.setup}
     side = JobSide(path, arguments, objective, trained=options.trained, **more)
     if options.cohort not in (None, side.terms.cohort):
         raise InputError(

@@ -45,8 +45,8 @@ class Terms:
     @property
     def identity(self) -> str:
         """A digest of all that results depend on."""
-        whole = [self.kind, self.rounds, self.cohort, self.metric, self.maximise is not False, self.code]
-        whole += [self.data, dict(self.config)]
+        equals = [self.rounds, self.cohort, self.metric, self.maximise is not False]
+        whole = [self.kind, *equals, self.code, self.data, dict(self.config)]
         return digest(canonical(whole)).hex()
 
     def to_dict(self) -> dict[str, Any]:
