@@ -84,7 +84,9 @@ def tuned(place: str, name: str, lie: tuple[str, Any] | None, folder: Path | Non
     arguments: dict[str, Any] = {"rounds": ROUNDS, "total": TOTAL, "cohort": CLIENTS, "seed": 3}
     space, method = fh.Space.from_dict(SPACE), method_of(name)
     if name == "fedtune":
-        arguments |= {"baseline": True, "total": None}
+        arguments |= {"baseline": True}
+    if method.trains_once:
+        arguments |= {"total": None}
     if folder is not None:
         with _place(place, lie) as federation:
             fh.tune(federation, space, method, run=folder, callbacks=[Stopper(3)], **arguments)

@@ -107,7 +107,14 @@ class Context:
 
 def _on_table(method: Tables) -> Tables:
     tables = dict(table().study_tables)
-    return {**tables, "seed": 1, "budget": {"rounds": 9, "total": 54, "cohort": 4}, "method": method}
+    return _once({**tables, "seed": 1, "budget": {"rounds": 9, "total": 54, "cohort": 4}, "method": method})
+
+
+def _once(tables: Tables) -> Tables:
+    """The study without a total, where its method trains once."""
+    if not METHODS[tables["method"]["name"]].trains_once:
+        return tables
+    return {**tables, "budget": {key: n for key, n in tables["budget"].items() if key != "total"}}
 
 
 def _method(name: str) -> Tables:
@@ -118,7 +125,7 @@ def _with_method(name: str) -> Tables:
     tables = {**TORCH, "method": _method(name), "budget": {"rounds": 6, "total": 42, "cohort": 6}}
     if name in ("fedtune",):
         tables |= {"proxy": _PROXY, "budget": {"rounds": 6, "cohort": 3}}
-    return tables
+    return _once(tables)
 
 
 #: Methods that need what a federation of tables, or of learners in a simulation, does not have.
@@ -138,6 +145,7 @@ def runtimes() -> Iterator[Context]:
         yield Context(f"flower, {name}", {**LEARNER, "model": {"name": name}, "space": QUICK[name]}, flower)
     proxy = {key: value for key, value in TORCH.items() if key != "method"}
     yield Context("proxy", {**proxy, "proxy": _PROXY, "budget": {"rounds": 2, "cohort": 3}}, simulated)
+    yield Context("no method", {**proxy, "budget": {"rounds": 6, "cohort": 3}}, simulated)
     yield Context("flower app", FLOWER_APP, flower_app)
 
 
@@ -164,7 +172,10 @@ def methods_elsewhere() -> Iterator[tuple[str, Context]]:
             small = {key: value for key, value in _method(name).items() if key != "points"}
             yield name, Context(f"method {name} on a table", _on_table(small), tabular)
         if name not in NOT_THERE["with svm"]:
-            yield name, Context(f"method {name} with svm", {**learner, "method": _method(name)}, simulated)
+            yield (
+                name,
+                Context(f"method {name} with svm", _once({**learner, "method": _method(name)}), simulated),
+            )
 
 
 def cannot() -> Iterator[tuple[str, Context]]:

@@ -21,6 +21,7 @@ PROXY: dict[str, Any] = {"name": "order_cases:clients", "seed": 1, "rows": 80, "
 
 #: Settings of each method that make it small, and sections beside `[method]`.
 SMALL: dict[str, dict[str, Any]] = {
+    "none": {},
     "random": {"trials": 4, "side_by_side": 2},
     "grid": {
         "trials": 5,
@@ -56,7 +57,7 @@ TOTALS = {"hyperband": 24, "bohb": 24}
 
 def _total(method: str) -> dict[str, int]:
     """Rounds over all trials; what trains once has none."""
-    return {} if method in ("proxy", "fedtune") else {"total": TOTALS.get(method, 20)}
+    return {} if method in ("proxy", "fedtune", "none") else {"total": TOTALS.get(method, 20)}
 
 
 def clients(**options: Any) -> list[tuple[Any, Any]]:

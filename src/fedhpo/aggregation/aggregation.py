@@ -19,6 +19,7 @@ from fedhpo.aggregation.multi_krum import multi_krum
 from fedhpo.aggregation.nearest_neighbour_mixing import mixed
 from fedhpo.aggregation.norm_clipping import clip_scale, norm_clipping
 from fedhpo.aggregation.own_rule import Rule, by_own_rule
+from fedhpo.aggregation.server import refuse_lengths
 from fedhpo.aggregation.sizes import WEIGHT_CAP
 from fedhpo.aggregation.trimmed_mean import trimmed_mean
 from fedhpo.core.claims import refuse, refuse_unhonoured, setting
@@ -162,6 +163,7 @@ def refuse_beside(strategy: str | None, server: str, how: Aggregation, usual: Ag
 'direction_filter' or 'agreement_filter', and aggregation is 'mean': leave it out, or change that
     """
     if strategy is None:
+        refuse_lengths(server, how.rule)
         refuse_unhonoured(how, given=_set_beside(how, usual), names={"rule": "aggregation"})
         return
     plain = Aggregation()

@@ -36,6 +36,16 @@ def run(options: argparse.Namespace) -> int:
         (f"best of {advice.configs} first", f"with probability {quality.best_first:.2f}"),
         ("as good as the best", f"with probability {quality.near:.2f} (wanted: {WANTED:g})"),
         ("expected regret", f"{quality.regret:.4f}"),
+        *(
+            [
+                (
+                    "without tuning",
+                    f"{untuned.score:.4f}; behind the best by {untuned.behind:.4f} ± {untuned.error:.4f}",
+                )
+            ]
+            if (untuned := advice.untuned) is not None
+            else []
+        ),
         ("recommended", advice.method if advice.mechanism is None else f"{advice.method}, {private}"),
     ]
     width = max(len(name) for name, _ in rows)

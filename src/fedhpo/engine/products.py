@@ -22,16 +22,17 @@ class UpdateProducts:
     members: int
     trainable: int
     previous: Vector | None = None
-    _squared: Floats = field(init=False)
+    #: Of each member's update; NaN where none was used.
+    squared: Floats = field(init=False)
     _with_previous: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self._squared, self._with_previous = np.full((2, self.members), np.nan)
+        self.squared, self._with_previous = np.full((2, self.members), np.nan)
 
     def add(self, member: int, update: Vector) -> None:
         """An update that is used."""
         own = update[: self.trainable]
-        self._squared[member] = inner(own, own)
+        self.squared[member] = inner(own, own)
         if self.previous is not None:
             self._with_previous[member] = inner(own, self.previous)
 
@@ -39,7 +40,7 @@ class UpdateProducts:
         """The products, once the updates were put together to `change`."""
         own = change[: self.trainable]
         before = np.nan if self.previous is None else inner(own, self.previous)
-        return Products(self._squared, self._with_previous, inner(own, own), float(before))
+        return Products(self.squared, self._with_previous, inner(own, own), float(before))
 
 
 def inner(one: NDArray[Any], other: NDArray[Any]) -> float:

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.aggregation.aggregation import Aggregate, Aggregation
-from fedhpo.aggregation.server import FedAvg, server_optimiser
+from fedhpo.aggregation.server import (
+    HALF_STEP,
+    Lengths,
+    ServerOptimiser,
+    optimiser_class,
+    refuse_lengths,
+    server_optimiser,
+)
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError
 from fedhpo.core.vectors import Vector
@@ -68,6 +75,16 @@ class Trial:
         found: dict[str, Any] = json.loads(self.shape)
         return found
 
+    @property
+    def evaluated(self) -> Vector:
+        """The weights to score and to keep: those of the last model, unless the optimiser says otherwise."""
+        half = self.memory.get(HALF_STEP)
+        if half is None:
+            return self.weights
+        found = self.weights.copy()
+        found[: len(half)] -= half
+        return found
+
 
 @dataclass(eq=False)
 class Round:
@@ -79,7 +96,7 @@ class Round:
 
     work: Work
     trial: Trial
-    optimiser: FedAvg | None  # None where a strategy takes its place
+    optimiser: ServerOptimiser | None  # None where a strategy takes its place
     gathering: Gathering
     ends: float = 0.0
     missing: set[int] = field(default_factory=set)
@@ -154,7 +171,10 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         self[target] = replace(
             copy,
             weights=new if share == 1 else old + np.asarray(share, old.dtype) * (new - old),
-            memory=origin.memory,
+            # A mean of models is evaluated as it is.
+            memory=origin.memory
+            if share == 1
+            else {k: v for k, v in origin.memory.items() if k != HALF_STEP},
             round=origin.round,
             previous=origin.previous,
             strategy=origin.strategy,
@@ -201,9 +221,10 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
 
     # Rounds
 
-    def server_side(self, work: Work) -> tuple[FedAvg | None, Aggregate]:
+    def server_side(self, work: Work) -> tuple[ServerOptimiser | None, Aggregate]:
         """What takes the step of a round, None where a strategy does, and what holds its updates."""
         if self._strategy is None:
+            refuse_lengths(work.server.get("optimiser", self._optimiser), self._aggregation.rule)
             optimiser = server_optimiser(self._optimiser, work.server)
             return optimiser, self._aggregation.start(self[work.trial].memory, work.cohort)
         from fedhpo.federations.strategies.server import HeldUpdates
@@ -211,9 +232,16 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
         self._strategy.check(work.server)
         return None, HeldUpdates()
 
+    def apart_from_sums(self, work: Work) -> bool:
+        """Whether the updates of a round must come to the server one by one, and not only their sum."""
+        own = self._strategy is None
+        return work.products or (
+            own and optimiser_class(work.server.get("optimiser", self._optimiser)).needs_lengths
+        )
+
     def products(self, work: Work) -> UpdateProducts | None:
         """What takes the products of a round's updates, where they are asked for."""
-        if not work.products:
+        if not self.apart_from_sums(work):
             return None
         trial = self[work.trial]
         return UpdateProducts(len(work.cohort), self.shapes[trial.shape].trainable, trial.previous)
@@ -295,17 +323,30 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
                 shared = one.gathering.shared / one.gathering.weight
                 one.rows.spread(change, trial.weights, shared.tolist())
             trainable = self.shapes[trial.shape].trainable
-            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round)
+            measured = one.gathering.products
+            known: tuple[Lengths, ...] = ()
+            if one.optimiser.needs_lengths and measured is not None:
+                known = (self._lengths(one.gathering, measured),)
+            step, memory = one.optimiser.step(change[:trainable], trial.memory, trial.round, *known)
             memory = {**memory, **one.gathering.aggregate.memory}
             # Nothing is put together where all is trained: at tens of millions of numbers a copy counts.
             whole = step if trainable == len(change) else np.concatenate([step, change[trainable:]])
-            measured = one.gathering.products
+            measured = measured if one.work.products else None
             kept = [*memory.values(), *([] if measured is None else [change])]
             weights = _moved(trial.weights, whole, kept)
         products = None if measured is None else measured.of_round(change)
         previous = None if measured is None else change[:trainable]
         after = replace(trial, weights=weights, memory=memory, round=trial.round + 1, previous=previous)
         return after, products, None
+
+    def _lengths(self, gathered: Gathering, measured: UpdateProducts) -> Lengths:
+        """How long the updates were, as the mean of them weighs and shortens them."""
+        used = np.flatnonzero(gathered.status == Status.OK)
+        squared, most = measured.squared[used], self._aggregation.clip_norm
+        if most is not None:
+            squared = np.minimum(squared, most**2)
+        weights = [self._aggregation.weight(gathered.results[member].train_size) for member in used]
+        return Lengths(float(np.average(squared, weights=weights)), len(used))
 
     def _strategy_step(self, one: Round) -> tuple[Trial | None, Products | None, Reason | None]:
         """The same, by a strategy of Flower's."""

@@ -79,8 +79,8 @@ def simulate(
         A `fedhpo.data.FederatedData`, or what `fedhpo.data.from_clients` takes: for each client a pair of
         arrays, or a `torch.utils.data.Dataset`.
     server
-        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam or fedyogi. A server hyperparameter
-        named `optimiser` takes precedence.
+        The server optimiser: fedavg, fedavgm, fedadagrad, fedadam, fedyogi, or fedexp, which has no
+        learning rate. A server hyperparameter named `optimiser` takes precedence.
     strategy
         In place of server optimiser and aggregation, one of Flower's strategies by name ("Krum"), or
         "package.module:Name"; server hyperparameters are then the arguments of its constructor.

@@ -281,7 +281,7 @@ class SimulatedFederation(HoldsTrials):
         """The trial's model as a module, for use outside the federation."""
         one = self._trials[trial]
         model = self._shapes.build(one.model)
-        model.load(one.weights)
+        model.load(one.evaluated)
         return model.module
 
     def by_rows(self, model: Mapping[str, Any]) -> bool:
@@ -484,7 +484,7 @@ class SimulatedFederation(HoldsTrials):
 
     def _sums(self, work: Work) -> bool:
         """Whether workers may add up the updates of a round: nobody looks at single ones."""
-        whole = self._strategy is None and self.adversary is None and not work.products
+        whole = self._strategy is None and self.adversary is None and not self._trials.apart_from_sums(work)
         return whole and self._aggregation.sums
 
     # Which round ends first is a matter of simulated time, not of how busy this machine is: a round takes as
@@ -622,7 +622,7 @@ class SimulatedFederation(HoldsTrials):
         reasons: list[dict[int, Reason]] = [{} for _ in trials]
         for i, trial in enumerate(self._trials[number] for number in trials):
             for begin, end in chunks:
-                order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.weights])
+                order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.evaluated])
                 orders[order] = i, slice(begin, end)
                 self._started_pool.submit(order)
         while orders:
@@ -708,7 +708,9 @@ class SimulatedFederation(HoldsTrials):
                 task.trial,
                 self.training_rounds,
             )
-            order = Order(TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.weights])
+            order = Order(
+                TrainTask(trial.shape, (job,), (BEFORE, AFTER), split=task.split), [trial.evaluated]
+            )
             orders[order] = client
             self._started_pool.submit(order)
         answers = {}
@@ -739,7 +741,7 @@ class SimulatedFederation(HoldsTrials):
             trial = self._trials[number]
             self._trials.idle(number)
             shapes = self._shapes.build(trial.model).shapes
-            weights, down = named_parts(shapes, trial.weights), 4 * len(trial.weights)
+            weights, down = named_parts(shapes, trial.evaluated), 4 * len(trial.weights)
             seed = query_seed(task, trial.seed, trial.calls)
         data = self._setup.data
         return ask_each(task, clients, lambda c: party_at(data, c, c, task, weights, seed), down)

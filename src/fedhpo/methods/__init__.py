@@ -8,7 +8,7 @@ from fedhpo.methods.fedpop.method import FedPop
 from fedhpo.methods.fedtune.method import FedTune
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
-from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, NoTuning, RandomSearch
 from fedhpo.methods.registry import METHODS, method_of
 from fedhpo.methods.robust import Robust
 from fedhpo.methods.tuner import Tuner
@@ -31,6 +31,7 @@ __all__ = [
     "GridSearch",
     "Hyperband",
     "Method",
+    "NoTuning",
     "RandomSearch",
     "Robust",
     "Tuner",

@@ -33,6 +33,22 @@ class RandomSearch(Preset):
 
 
 @dataclass(frozen=True)
+class NoTuning(Preset):
+    """No tuning: your own config is trained once, as the lower bound that a search has to beat.
+
+    In a study file it is `[budget] tuning = "none"`. With `[server] optimiser = "fedexp"` not even the
+    server has a learning rate.
+    """
+
+    name: ClassVar[str] = "none"
+    trains_once: ClassVar[bool] = True
+
+    def tuner(self) -> Tuner:
+        """One trial, and the first one is the user's own config."""
+        return Tuner(FixedLength(1), Random())
+
+
+@dataclass(frozen=True)
 class GridSearch(Preset):
     """Grid search: `points` values of each continuous hyperparameter, all of each discrete one."""
 

@@ -24,7 +24,7 @@ from fedhpo.methods.fedtune.table_policy import TablePolicy
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
 from fedhpo.methods.hpn import HPN
-from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, RandomSearch
+from fedhpo.methods.presets import BOHB, GP, SHA, TPE, GridSearch, Hyperband, NoTuning, RandomSearch
 from fedhpo.methods.robust import Robust, RobustHalving
 from fedhpo.methods.tuner import Tuner
 from fedhpo.policies import Cooling, Fixed
@@ -34,6 +34,7 @@ METHODS: Mapping[str, type[Method]] = {
     method.name: method
     for method in (
         Auto,
+        NoTuning,
         RandomSearch,
         GridSearch,
         SHA,

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fedhpo import data
-from fedhpo.aggregation.server import OPTIMISERS, FedAvg
+from fedhpo.aggregation.server import OPTIMISERS
 from fedhpo.core.phrasing import allowed
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.methods import METHODS
@@ -204,7 +204,7 @@ def _learners() -> str:
 def _space() -> str:
     forms = inspect.getdoc(Space.from_dict) or ""
     forms = forms[forms.index("A table is") : forms.index(">>>")].strip()
-    servers = [[f"`{name}`", _fields(kind)] for name, kind in OPTIMISERS.items() if issubclass(kind, FedAvg)]
+    servers = [[f"`{name}`", _fields(kind)] for name, kind in OPTIMISERS.items()]
     return "\n\n".join(
         [
             forms,

@@ -258,6 +258,11 @@ class Budget(Section):
     cohort: int | None = Field(
         None, ge=1, description="clients in a round; 10, or all where there are fewer, if left out"
     )
+    tuning: Literal["none"] | None = Field(
+        None,
+        description="`none`: your own config is trained once and nothing is searched, in place of "
+        "`[method]`: the lower bound for a search",
+    )
     timeout: float | None = Field(None, gt=0, description="seconds after which the run stops, to be resumed")
     baseline: bool = Field(
         False, description="train your own config (the defaults) to the end too, outside the budget"

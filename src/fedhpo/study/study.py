@@ -24,7 +24,7 @@ from fedhpo.federations.apps.app_file import read_app
 from fedhpo.federations.apps.block import write_block
 from fedhpo.federations.apps.tables import check_app_space, dotted_tables, with_app_defaults
 from fedhpo.federations.fleet import Fleet
-from fedhpo.methods import FedTune, RandomSearch, Tuner
+from fedhpo.methods import FedTune, NoTuning, RandomSearch, Tuner
 from fedhpo.protocol.criteria import Criteria
 from fedhpo.protocol.federation import QUERY
 from fedhpo.protocol.method import ONE_TRAINING, Method
@@ -183,7 +183,8 @@ class Study:
             check_trainee(self.trainee, self.space)
         else:
             check_model(self.file.model, self.file.space.model)
-            check_space(self.space, self.file.server, self.file.client, fixed=self.fixed)
+            fixed = self.fixed or self.file.budget.tuning is not None
+            check_space(self.space, self.file.server, self.file.client, fixed=fixed)
         if self.file.place is not None:
             from fedhpo.study.places import place_in
 
@@ -298,7 +299,12 @@ class Study:
 
     @cached_property
     def method(self) -> Method | Tuner:
-        """The method; successive halving if the file names none, proxy search if it has proxy data."""
+        """The method; `auto` if the file names none, proxy search if it has proxy data."""
+        if self.file.budget.tuning is not None:
+            for section in ("method", "proxy"):
+                if self.given.get(section):
+                    refuse([f"{section}: has no effect beside budget.tuning = 'none': leave one of them out"])
+            return NoTuning()
         if self.proxy_study is None:
             return method_in(self._with_files(self.file.method))
         return self._proxied.method(self._with_files(self.file.method), self.proxy_study, None, ())

@@ -10,7 +10,7 @@ from torch import nn
 
 from fedhpo.aggregation.aggregation import Aggregation, refuse_beside
 from fedhpo.aggregation.presets import SAFE
-from fedhpo.aggregation.server import optimiser_class
+from fedhpo.aggregation.server import optimiser_class, refuse_lengths
 from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint import code_of
@@ -71,6 +71,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         **settings: Any,
     ) -> None:
         optimiser_class(server)  # an unknown name is an error here, not in the first round
+        if strategy is None:
+            refuse_lengths(server, (aggregation or SAFE).rule)
         if aggregation is not None:
             refuse_beside(strategy, server, aggregation, usual=SAFE)
         self._server = server
@@ -110,7 +112,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     def model(self, trial: int) -> Any:
         """The trial's model for use outside the federation: a module, or named arrays."""
         one = self._trials[trial]
-        return self._model.trained(self._trials.shapes[one.shape], one.weights, one.model)
+        return self._model.trained(self._trials.shapes[one.shape], one.evaluated, one.model)
 
     # Rounds
 
@@ -147,7 +149,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         # As in the simulated federation, whose sums are taken in this order.
         sequence = np.argsort(-epochs * np.array(sizes), kind="stable").tolist()
         optimiser, aggregate = self._trials.server_side(work)
-        if self._sums and not work.products and folds(len(sequence), len(trial.weights)):
+        if self._sums and not self._trials.apart_from_sums(work) and folds(len(sequence), len(trial.weights)):
             aggregate = Folded(self._aggregation, sequence, len(trial.weights))
         gathering = Gathering.of(
             len(trial.weights),
@@ -162,7 +164,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     @property
     def _sums(self) -> bool:
         """Whether a round's updates are only added up."""
-        return self._strategy is None and self._aggregation.sums
+        lengths = self._strategy is None and optimiser_class(self._server).needs_lengths
+        return self._strategy is None and self._aggregation.sums and not lengths
 
     def folds(self, cohort: int, model: Mapping[str, Any]) -> bool:
         if not self._sums or protocol.REPEATABLE not in self.capabilities:
@@ -239,7 +242,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
     def _asked_of(self, trial: int) -> tuple[ArraysParcel, Task, tuple[int, ...]]:
         one = self._trials[trial]
         self._trials.idle(trial)
-        parcel = ArraysParcel(one.weights, self._trials.shapes[one.shape])
+        parcel = ArraysParcel(one.evaluated, self._trials.shapes[one.shape])
         task = Task(
             trial,
             0,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
@@ -37,6 +40,49 @@ _MOST = 1_000_000
 
 
 @dataclass(frozen=True)
+class Untuned:
+    """Your own config, trained as long as the pilot's configs: what one training without a search has.
+
+    `behind` is how far it is behind the best of these (negative where it is ahead), with the standard error
+    of drawing clients; `beats` the share of these that it beats.
+    """
+
+    score: float
+    behind: float
+    error: float
+    beats: float
+
+    def in_words(self) -> str:
+        """Whether to tune at all."""
+        said = (
+            f"your own config is {abs(self.behind):.3f} ± {self.error:.3f} "
+            f"{'behind' if self.behind >= 0 else 'ahead of'} the best of the pilot, and beats "
+            f"{self.beats:.0%} of it"
+        )
+        if self.behind > 2 * self.error and self.behind > TOLERANCE:
+            return f"Tune: {said}."
+        return (
+            f"Do you need to tune at all? After the pilot's rounds {said}. Try [budget] tuning = 'none' "
+            "first: it is one training."
+        )
+
+
+def untuned_of(pilot: Pilot) -> Untuned | None:
+    """How the user's own config did in a pilot; None where it was not trained."""
+    if pilot.own is None:
+        return None
+    sign = 1 if pilot.objective.maximise else -1
+    best = int(np.argmax(sign * pilot.means))
+    weights = pilot.weights / pilot.weights.sum()
+    score = float(pilot.own @ weights)
+    gap = sign * (pilot.values[best] - pilot.own)
+    behind = float(gap @ weights)
+    spread = ((gap - behind) * weights * len(weights)).std(ddof=1) if len(weights) > 1 else 0.0
+    beats = float((sign * (score - pilot.means) > 0).mean())
+    return Untuned(score, behind, float(spread / math.sqrt(len(weights))), beats)
+
+
+@dataclass(frozen=True)
 class Advice:
     """What was found, and what follows from it."""
 
@@ -60,6 +106,8 @@ class Advice:
     mechanism: str | None = None
     accounting: str | None = None
     proxy: Suitability | None = None
+    #: How your own config does beside the others, where it was trained, too.
+    untuned: Untuned | None = None
     practices: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,6 +206,7 @@ def advice_of(
         taken.mechanism,
         None if epsilon is None else "rotation",
         proxy,
+        untuned_of(pilot),
     )
     advice.practices.extend(_practices(advice, has_proxy))
     return advice
@@ -211,7 +260,8 @@ def _practices(advice: Advice, has_proxy: bool) -> list[str]:
         proxy = (
             "Consider proxy data: public data of the same kind of task, in [proxy], sees none of this noise."
         )
-    return [simple, sample, representative, proxy]
+    untuned = [] if advice.untuned is None else [advice.untuned.in_words()]
+    return [simple, sample, representative, proxy, *untuned]
 
 
 def enough_clients(pilot: Pilot, noise: Noise, configs: int, seed: int) -> tuple[int | None, bool]:

@@ -34,6 +34,8 @@ class Pilot:
     source: str
     #: Which configs these are: their numbers in the space's fixed list, see `table_configs`.
     configs: tuple[int, ...] = ()
+    #: What the user's own config scores at these clients, where it was trained, too.
+    own: Floats | None = None
 
     @property
     def clients(self) -> int:
@@ -85,7 +87,8 @@ class Pilot:
         rows = [self.configs.index(config) for config in configs]
         columns = np.arange(self.clients) if clients is None else clients
         values, sizes = self.values[rows][:, columns], self.sizes[columns]
-        return replace(self, values=values, sizes=sizes, configs=tuple(configs))
+        own = None if self.own is None else self.own[columns]
+        return replace(self, values=values, sizes=sizes, configs=tuple(configs), own=own)
 
     def uniform(self) -> Pilot:
         """The same with every client counting as one, as private scores need it."""
@@ -120,14 +123,14 @@ def run_pilot(
 ) -> Pilot:
     """Train a few configs of the study's space briefly, and ask all validation clients.
 
-    By default 8 configs for a twentieth of a training: less than half of one training in all.
+    By default 8 configs and the user's own for a twentieth of a training: less than half of one in all.
     """
     study.refuse_clock("the pilot of an advice")
     rounds = rounds or max(1, study.file.budget.rounds // 20)
     space, seed = study.space, study.file.seed
     with study.federation(workers) as federation:
         cohort = cohort_of(study.file.budget.cohort, len(federation.train_clients))
-        chosen = table_configs(space, configs)
+        chosen = [*table_configs(space, configs), space.default()]
         federation.preflight(chosen[0], study.objective.metric)
         failures = Failures(warn_of)
         for trial, config in enumerate(chosen):
@@ -138,16 +141,19 @@ def run_pilot(
             reports = federation.round(work) if work else []
             failures.take(reports)
             alive = [report.trial for report in reports if report.applied]
-        if len(alive) < 2:
+        others = [trial for trial in alive if trial < configs]
+        if len(others) < 2:
             why = "" if failures.first is None else f"; {failures.first}"
-            raise InputError(f"the pilot failed: {len(alive)} of {configs} configs could be trained{why}")
+            raise InputError(f"the pilot failed: {len(others)} of {configs} configs could be trained{why}")
         clients = federation.validation_clients
         scores = federation.evaluate(alive, clients)
     errors = np.array([1 - s.accuracy for s in scores])
     if not np.isfinite(errors).all():
         raise InputError("the pilot has no error rates to go by: advice needs a classification task")
-    source = f"a pilot of {len(alive)} configs, {rounds} rounds each"
-    return _pilot(errors, scores[0].size, study.objective, rounds, source, alive)
+    source = f"a pilot of {len(others)} configs, {rounds} rounds each"
+    found = _pilot(errors[: len(others)], scores[0].size, study.objective, rounds, source, others)
+    own = errors[-1] if len(alive) > len(others) else np.ones(len(clients))
+    return replace(found, own=1 - own if found.objective.maximise else own)
 
 
 def _work(federation: Federation, trial: int, config: Config, cohort: int, seed: int, round: int) -> Work:
