@@ -108,6 +108,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "evaluation.privacy.delta": [1e-6],
     **{f"{place}.{key}": value for place in ("flower", "nvflare") for key, value in _LIMITS.items()},
     "budget.total": [5],
+    "space.use": ["fedprox"],
     "space.policy": [{"gamma": 0.5}],
     "space.server": [{"lr": {"low": 0.5, "high": 1.5}}],
     "space.client": [{"lr": {"low": 0.2, "high": 0.9}}],

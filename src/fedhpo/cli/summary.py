@@ -95,7 +95,11 @@ def _cost(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     words += _earlier(cost)
     words += f"{cost['client_rounds']} client-rounds, "
     words += f"{megabytes(cost['bytes_down'])} down, {megabytes(cost['bytes_up'])} up"
-    noted = [("note", line) for line in (result.get("note"), *result.get("said", ())) if line]
+    noted = [
+        ("note", line)
+        for line in (result.get("note"), *result.get("bounds", ()), *result.get("said", ()))
+        if line
+    ]
     noted += [("trust", result["trust"])] if result.get("trust") else []
     if copies := (result.get("privacy") or {}).get("copies"):
         noted.append(("privacy", copies))

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from fedhpo.learners.learner import Algorithms, Learner
-from fedhpo.space import Float, Int, Space
+from fedhpo.space import Space
 
-_TREES = Space(
-    client={
-        "max_iter": Int(10, 200, default=100),
-        "learning_rate": Float(1e-3, 1.0, log=True, default=0.1),
-        "min_samples_leaf": Int(1, 40, default=20),
-        # The baseline has 0, which no logarithm reaches: the least there is stands for it.
-        "l2_regularization": Float(1e-4, 1.0, log=True, default=1e-4),
-    }
-)
 _TREES_DEFAULT = {"max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 20, "l2_regularization": 0.0}
 
 #: Histogram-based gradient boosted trees (D.2.1), on features as they are.
 HGB = Learner(
     "hgb",
     "sklearn.ensemble:HistGradientBoostingClassifier",
-    _TREES,
+    Space.suggested("hgb"),
     default=_TREES_DEFAULT,
     regressor="sklearn.ensemble:HistGradientBoostingRegressor",
 )
@@ -29,13 +20,7 @@ HGB = Learner(
 SVM = Learner(
     "svm",
     "sklearn.svm:SVC",
-    Space(
-        client={
-            "C": Float(0.01, 1000.0, log=True, default=1.0),
-            "gamma": Float(1e-5, 10.0, log=True, default=0.1),
-            "tol": Float(1e-5, 1e-1, log=True, default=1e-3),
-        }
-    ),
+    Space.suggested("svm"),
     fixed={"kernel": "rbf", "class_weight": "balanced"},
     scale=True,
     default={"C": 1.0, "gamma": 0.1, "tol": 1e-3},
@@ -45,13 +30,7 @@ SVM = Learner(
 MLP = Learner(
     "mlp_sklearn",
     "sklearn.neural_network:MLPClassifier",
-    Space(
-        client={
-            "hidden_layer_sizes": Int(50, 200, default=100),
-            "alpha": Float(1e-5, 1e1, log=True, default=1e-4),
-            "learning_rate_init": Float(1e-5, 1e-1, log=True, default=1e-3),
-        }
-    ),
+    Space.suggested("mlp_sklearn"),
     fixed={
         "solver": "adam",
         "activation": "relu",
@@ -69,7 +48,9 @@ MLP = Learner(
 )
 
 #: XGBoost under HGB's names, see `fedhpo.learners.boosted`: the one that trains federated for real.
-XGBOOST = Learner("xgboost", "fedhpo.learners.boosted:BoostedTrees", _TREES, default=_TREES_DEFAULT)
+XGBOOST = Learner(
+    "xgboost", "fedhpo.learners.boosted:BoostedTrees", Space.suggested("xgboost"), default=_TREES_DEFAULT
+)
 
 #: The algorithm as a hyperparameter.
 CASH = Algorithms((HGB, SVM, MLP))

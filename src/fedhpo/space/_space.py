@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.notebook import table_as_html
-from fedhpo.space import _form, _grid, _moves
+from fedhpo.space import _ends, _form, _grid, _moves
 from fedhpo.space._hyperparameter import Hyperparameter
 from fedhpo.space.config import SCOPES, Config, Frozen, check_key, frozen_value
 
@@ -404,6 +404,46 @@ class Space:
         return _moves.perturb(self, config, eps, resample, rng, scopes, by, within)
 
     # Text.
+
+    @classmethod
+    def suggested(cls, *names: str, without: Sequence[str] = (), **scopes: Mapping[str, Any]) -> Space:
+        """The ranges that publications took, by name: "sgd", "adamw", "lora", "xgboost" and others.
+
+        Several names are put together. Hyperparameters that are given by scope replace those suggested;
+        `without` leaves some out, by full name.
+
+        >>> from fedhpo.space import Float
+        >>> space = Space.suggested("adamw", "fedprox", client={"lr": Float(1e-3, 1e-1, log=True)})
+        >>> space.names, space.hyperparameters["client.lr"].high
+        (('client.lr', 'client.prox', 'client.weight_decay'), 0.1)
+        """
+        from fedhpo.space.suggested import suggested
+
+        found = suggested(names)
+        for scope, given in scopes.items():
+            _moves.check_scopes((scope,))
+            found[scope] = {**found.get(scope, {}), **given}
+        known = [f"{scope}.{key}" for scope, table in found.items() for key in table]
+        for name in [without] if isinstance(without, str) else without:
+            if name not in known:
+                raise InputError(f"without: {unknown_name('hyperparameter', name, known)}")
+            scope, _, key = name.partition(".")
+            del found[scope][key]
+        return cls(**found)
+
+    def at_bounds(self, config: Config) -> list[str]:
+        """What to say of values that lie at an end of their ranges, where the best may lie beyond.
+
+        A value lies there in the last fiftieth of its range, in the sampling scale. Not mentioned: a lower
+        end at 0, or at 1 of a whole number, which is a limit of most; one of two values; unordered choices.
+
+        >>> from fedhpo.space import Float
+        >>> space = Space(client={"lr": Float(1e-3, 1.0, log=True), "momentum": Float(0.0, 0.9)})
+        >>> space.at_bounds(space.complete({"client": {"lr": 0.95, "momentum": 0.0}}))
+        ['client.lr = 0.95 lies at the upper end of its range (0.001 to 1): a wider one may hold a better \
+value']
+        """
+        return _ends.at_bounds(self.hyperparameters, config.flat())
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Mapping[str, Any]], path: str = "space") -> Space:

@@ -15,7 +15,8 @@ from fedhpo.methods import METHODS
 from fedhpo.methods.fedpop.exchange import Exchange
 from fedhpo.methods.registry import parts
 from fedhpo.models import MODELS, hyperparameter_defaults
-from fedhpo.space import Space
+from fedhpo.space import Float, Int, Space, ends
+from fedhpo.space.suggested import SUGGESTED
 from fedhpo.study.from_dataclass import section_of
 from fedhpo.study.learners import ESTIMATOR, OPTIONS, OPTIONS_OF_ESTIMATOR
 from fedhpo.study.learners import NAMES as LEARNERS
@@ -212,8 +213,36 @@ def _space() -> str:
             "Server hyperparameters by optimiser (`optimiser` itself may be tuned too):",
             _table(["optimiser", "hyperparameters, with defaults"], servers),
             "Trial 0 is your own config: the defaults of this section and the fixed values.",
+            'Ranges for those who do not know them, `use = "sgd"` or `use = ["adamw", "fedprox"]` (in Python '
+            '`fh.Space.suggested("sgd")`). What `[client]`, `[model]` and the scopes say replaces them; '
+            "a value in a scope, such as `epochs = 1`, fixes it:",
+            _table(["`use`", "for", "hyperparameters", "ranges of"], _suggested()),
         ]
     )
+
+
+def _suggested() -> list[list[str]]:
+    return [
+        [
+            f"`{name}`",
+            one.about,
+            ", ".join(
+                f"`{scope}.{key}` {_ranges(value)}"
+                for scope, table in one.scopes.items()
+                for key, value in table.items()
+            ),
+            one.source,
+        ]
+        for name, one in SUGGESTED.items()
+    ]
+
+
+def _ranges(value: Any) -> str:
+    """A hyperparameter in a few words."""
+    found = ends(value)
+    if isinstance(value, Float | Int):
+        return f"{found[0]:g} to {found[1]:g}{', log' if value.log else ''}"
+    return ", ".join(map(str, found))
 
 
 def _names(kind: str, rows: Iterable[tuple[str, str, str]]) -> str:

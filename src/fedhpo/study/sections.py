@@ -244,6 +244,9 @@ class NVFlare(Remote):
 class SpaceSection(Section):
     """What is tuned, by scope: a table is a hyperparameter, a bare value is fixed."""
 
+    use: str | list[str] | None = Field(
+        None, description="published ranges, by one name or several; what stands in the scopes replaces them"
+    )
     client: dict[str, Any] = Field({}, description="local training")
     server: dict[str, Any] = Field({}, description="the server optimiser")
     model: dict[str, Any] = Field({}, description="the model's shape")

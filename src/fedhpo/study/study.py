@@ -38,6 +38,7 @@ from fedhpo.protocol.objective import (
 from fedhpo.protocol.own_metric import own_metric
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.space import Space
+from fedhpo.space.suggested import with_suggested
 from fedhpo.study.app import app_options, said_of_app
 from fedhpo.study.checks import (
     check_app,
@@ -155,7 +156,7 @@ class Study:
         """
         where = f"{path}: " if path else ""
         try:
-            given = with_new_keys(plain(given))
+            given = with_suggested(with_new_keys(plain(given)))
             study = cls(given, _file(given), text, Path(path) if path else None, recorded, fixed)
             with study._lenient():
                 study._check()

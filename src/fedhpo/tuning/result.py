@@ -302,8 +302,8 @@ class Result:
         lines += [f"{kind} {name} {value:.4f}" for name, value in others.items()]
         lines += self._said_of_several()
         lines += [f"gain: {self.verdict}", str(self.best_config)]
-        if note := self.facts.get("note"):
-            lines.append(f"note: {note}")
+        noted = [self.facts.get("note"), *self.facts.get("bounds", ())]
+        lines += [f"note: {note}" for note in noted if note]
         if failed := sum(one["count"] for one in self.facts.get("failures", ())):
             lines.append(f"{failed} replies of clients could not be used: see failures")
         return "\n".join(lines)

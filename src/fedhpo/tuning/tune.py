@@ -279,6 +279,8 @@ def _finished(
     if trust := held.record.get(TRUST):
         outcome[TRUST] = trust
     outcome["note"] = majority_note(federation, search.objective, outcome["best"])
+    if used is not None and (bounds := search.space.at_bounds(used.config)):
+        outcome["bounds"] = bounds
     if said := (held.record.get("beside") or {}).get("said"):
         outcome["said"] = said
     if shared is not None:  # a run that was stopped may go on, and keeps what it took

@@ -24,7 +24,8 @@ def headline(view: RunView) -> Section:
     config = _config("Tuned config", _whose(view), best["config"], _scores(view))
     if verdict_of(result).use == "own" and result.get("baseline") and best["trial"] != view.own:
         config = _config("Config to use", "your own", result["baseline"]["config"], []) + config
-    return Section("Result", f"{body}\n{config}")
+    notes = "".join(f"<p class=note>{text(note)}.</p>" for note in result.get("bounds", ()))
+    return Section("Result", f"{body}\n{config}{notes}")
 
 
 def answer(view: RunView) -> str:
