@@ -91,8 +91,8 @@ def test_all_wrong_keys_are_told_at_once():
     assert told == [
         "a.toml: budget.rounds = 'x': must be a whole number of at least 1",
         "a.toml: budget.cohort = 0: must be a whole number of at least 1",
-        "a.toml: budget: unknown key 'chort' (did you mean 'cohort'?); known: baseline, cohort, rounds, "
-        "timeout, total",
+        "a.toml: budget: unknown key 'chort' (did you mean 'cohort'?); known: baseline, cohort, horizon, "
+        "rounds, timeout, total, tuning",
     ]
 
 
