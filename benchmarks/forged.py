@@ -60,8 +60,8 @@ def _table() -> str:
 def method_of(name: str) -> Any:
     """The method, with few configs where clients search by themselves."""
     few = {"configs": 8, "sampler": "random", "regressor": "gp", "diagnose": False}
-    quick = {"flora": few, "fts": {"configs": 8}, "fedpop-auto": {"trials": 6}}
-    settings: dict[str, Any] = {"table": _table()} if name == "fedtune" else quick.get(name, {})
+    quick = {"flora": few, "fts": {"configs": 8}, "fedpop-auto": {"trials": 6}, "fedex-auto": {"trials": 6}}
+    settings: dict[str, Any] = {"table": _table()} if name.startswith("fedtune") else quick.get(name, {})
     return KINDS[name](**settings)
 
 
@@ -83,7 +83,7 @@ def tuned(place: str, name: str, lie: tuple[str, Any] | None, folder: Path | Non
     """
     arguments: dict[str, Any] = {"rounds": ROUNDS, "total": TOTAL, "cohort": CLIENTS, "seed": 3}
     space, method = fh.Space.from_dict(SPACE), method_of(name)
-    if name == "fedtune":
+    if name.startswith("fedtune"):
         arguments |= {"baseline": True}
     if method.trains_once:
         arguments |= {"total": None}

@@ -84,6 +84,7 @@ SMALL: Mapping[str, Tables] = {
     "grid": {"points": 2, "trials": 3},
     "sha": {"trials": 9, "finalists": 1},
     "fedex": {"trials": 6, "arms": 6, "rate": 2},
+    "fedex-auto": {"trials": 6, "arms": 6, "rate": 2},
     "fedpop": {"population": 6, "interval": 1},
     "fedpop-auto": {"trials": 4, "rate": 2},
     "fedpop-authors-code": {"population": 4, "interval": 0.25},
@@ -91,6 +92,14 @@ SMALL: Mapping[str, Tables] = {
     "fts": {"trials": 6, "configs": 4, "features": 8},
     "flora": {"configs": 6, "folds": 2, "diagnose": False},
     "fedtune": {"indices": [0.3, 0.7], "quantities": [20, 60], "clients": 3, "length": 3, "steps": 6},
+    "fedtune-auto": {
+        "indices": [0.3, 0.7],
+        "quantities": [20, 60],
+        "clients": 4,
+        "cohort": 2,
+        "length": 3,
+        "steps": 6,
+    },
     "tpe": {"trials": 4, "startup": 2},
     "gp": {"trials": 4, "startup": 2},
 }
@@ -123,13 +132,22 @@ def _method(name: str) -> Tables:
 
 def _with_method(name: str) -> Tables:
     tables = {**TORCH, "method": _method(name), "budget": {"rounds": 6, "total": 42, "cohort": 6}}
-    if name in ("fedtune",):
+    if name in ("fedtune", "fedtune-auto"):
         tables |= {"proxy": _PROXY, "budget": {"rounds": 6, "cohort": 3}}
     return _once(tables)
 
 
 #: Methods that need what a federation of tables, or of learners in a simulation, does not have.
-_BY_ROUNDS = ("fedex", "fedpop", "fedpop-auto", "fedpop-authors-code", "fedtune", "fedhyper")
+_BY_ROUNDS = (
+    "fedex",
+    "fedex-auto",
+    "fedpop",
+    "fedpop-auto",
+    "fedpop-authors-code",
+    "fedtune",
+    "fedtune-auto",
+    "fedhyper",
+)
 NOT_THERE = {"on a table": (*_BY_ROUNDS, "flora", "fts"), "with svm": (*_BY_ROUNDS, "sha")}
 
 

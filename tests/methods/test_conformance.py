@@ -73,6 +73,13 @@ class TestFedExOnLosses(MethodSuite):
         return fh.FedEx(arms=3, trials=4)
 
 
+class TestFedExAuto(MethodSuite):
+    """It refuses privacy: forks are compared client by client."""
+
+    def method(self):
+        return fh.FedEx.auto(arms=3, trials=4)
+
+
 class TestFedPop(MethodSuite):
     def method(self):
         return fh.FedPop(population=4, interval=1)

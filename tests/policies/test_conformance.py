@@ -24,7 +24,7 @@ class TestFedEx(PolicySuite):
 
 class TestFedExWithAllRemedies(PolicySuite):
     def policy(self) -> ClientPolicy:
-        return fedex.FedEx.auto(arms=5, explore=0.1, entropy=0.01, eliminate=0.1, until=0.5)
+        return fedex.FedExPolicy.auto(arms=5, explore=0.1, entropy=0.01, eliminate=0.1, until=0.5)
 
 
 class TestFedExGrid(PolicySuite):

@@ -34,6 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hyperband": {"unit": 1, "rate": 2},
     "bohb": {"unit": 1, "rate": 2, "random_share": 0.0},
     "fedex": {"arms": 4, "trials": 3, "rate": 3},
+    "fedex-auto": {"arms": 4, "trials": 3},
     "fedpop": {"population": 3},
     "fedpop-auto": {"trials": 4, "rate": 2},
     "fedpop-authors-code": {"population": 4, "rate": 2},
@@ -41,6 +42,15 @@ SMALL: dict[str, dict[str, Any]] = {
         "quantities": [50],
         "indices": [0.2, 0.8],
         "clients": 2,
+        "length": 1,
+        "steps": 4,
+        "patience": 0,
+    },
+    "fedtune-auto": {
+        "quantities": [50],
+        "indices": [0.2, 0.8],
+        "clients": 4,
+        "cohort": 2,
         "length": 1,
         "steps": 4,
         "patience": 0,
@@ -57,7 +67,7 @@ TOTALS = {"hyperband": 24, "bohb": 24}
 
 def _total(method: str) -> dict[str, int]:
     """Rounds over all trials; what trains once has none."""
-    return {} if method in ("proxy", "fedtune", "none") else {"total": TOTALS.get(method, 20)}
+    return {} if method in ("proxy", "fedtune", "fedtune-auto", "none") else {"total": TOTALS.get(method, 20)}
 
 
 def clients(**options: Any) -> list[tuple[Any, Any]]:
@@ -84,7 +94,7 @@ def study_of(method: str) -> dict[str, Any]:
         return given | {
             "proxy": {"data": PROXY, "method": SMALL[method], "budget": {"rounds": 2, "total": 10}}
         }
-    if method == "fedtune":
+    if method.startswith("fedtune"):
         given["proxy"] = {"data": PROXY}
     return given | {"method": {"name": method, **SMALL[method]}}
 

@@ -12,6 +12,7 @@ from fedhpo.core.objects import call_own
 from fedhpo.core.registry import Registry
 from fedhpo.core.settings import shown
 from fedhpo.methods.auto import Auto
+from fedhpo.methods.fedex.commit import FedExAuto
 from fedhpo.methods.fedex.method import FedEx
 from fedhpo.methods.fedex.policy import FedExPolicy
 from fedhpo.methods.fedhyper import FedHyper, HyperGradient
@@ -19,7 +20,7 @@ from fedhpo.methods.fedpop.authors_code import FedPopAuthorsCode
 from fedhpo.methods.fedpop.auto import FedPopAuto
 from fedhpo.methods.fedpop.local import FedPopLocal
 from fedhpo.methods.fedpop.method import FedPop
-from fedhpo.methods.fedtune.method import FedTune
+from fedhpo.methods.fedtune.method import FedTune, FedTuneAuto
 from fedhpo.methods.fedtune.table_policy import TablePolicy
 from fedhpo.methods.flora.method import FLoRA
 from fedhpo.methods.fts import FTS
@@ -44,10 +45,12 @@ METHODS: Mapping[str, type[Method]] = {
         Hyperband,
         BOHB,
         FedEx,
+        FedExAuto,
         FedPop,
         FedPopAuto,
         FedPopAuthorsCode,
         FedTune,
+        FedTuneAuto,
         FLoRA,
         FTS,
         FedHyper,

@@ -38,6 +38,8 @@ class Method(ABC):
     number: ClassVar[int] = 1
     #: Whether it trains once, whatever the total.
     trains_once: ClassVar[bool] = False
+    #: Which variant did better in our comparisons, with the figure: said when a run begins.
+    better: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -138,17 +138,23 @@ class Halving:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score, keep the best."""
         sizes, ends = self.planned(search, sampler)
-        rung = search.start(sizes[0], sampler, policy)
-        for end, survivors in zip(ends, [*sizes[1:], 0], strict=True):
-            search.train(rung, end)
-            by_losses = survivors and self.judge == "losses"
-            if not by_losses:
-                search.evaluate(rung)
-            if survivors:
-                kept = _least_losses(rung, survivors) if by_losses else search.choose(rung, survivors)
-                search.eliminate([trial for trial in rung if trial not in kept])
-                rung = kept
+        rung = self.narrow(search, search.start(sizes[0], sampler, policy), sizes, ends)
+        search.train(rung, ends[-1])
+        search.evaluate(rung)
         return self.decide(search, rung)
+
+    def narrow(self, search: Search, rung: list[Trial], sizes: list[int], ends: list[int]) -> list[Trial]:
+        """Train these trials through all rungs but the last; the finalists come back."""
+        for end, survivors in zip(ends[:-1], sizes[1:], strict=True):
+            search.train(rung, end)
+            if self.judge == "losses":
+                kept = _least_losses(rung, survivors)
+            else:
+                search.evaluate(rung)
+                kept = search.choose(rung, survivors)
+            search.eliminate([trial for trial in rung if trial not in kept])
+            rung = kept
+        return rung
 
     def decide(self, search: Search, finalists: list[Trial]) -> Trial:
         """The best of those that trained to the end."""

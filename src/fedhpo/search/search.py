@@ -471,16 +471,27 @@ class Search:
             known.clear()
         self._emit("exchange", [trial])
 
-    def snapshot(self, trial: Trial, into: Trial | None = None) -> Trial:
-        """A copy of a trial as it is now, to come back to; into the one given, or into a new trial."""
+    def snapshot(
+        self,
+        trial: Trial,
+        into: Trial | None = None,
+        *,
+        config: Config | None = None,
+        policy: ClientPolicy | None = None,
+    ) -> Trial:
+        """A copy of a trial as it is now, to come back to; into the one given, or into a new trial.
+
+        A new one may go on under a config and a client policy of its own.
+        """
         if into is None:
             number = len(self.trials)
             self.session.start(number, trial.config.model, derive(self.seed, "trial", number))
-            into = Trial(number, trial.config, trial.policy, trial.scores_in_round, products=trial.products)
-            self._policies[number] = self._policies[trial.number]
+            scores = trial.scores_in_round if policy is None else self._scores_in_round(policy)
+            into = Trial(number, trial.config, trial.policy, scores, products=trial.products)
+            self._policies[number] = policy or self._policies[trial.number]
             self.trials.append(into)
         value = None if trial.score is None else trial.score.value
-        self.replace(into, trial, trial.config, None, value)
+        self.replace(into, trial, config or trial.config, None, value)
         return into
 
     def mix(self, trial: Trial, into: Trial, share: float) -> None:

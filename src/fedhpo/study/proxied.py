@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.core.errors import InputError
-from fedhpo.methods import FedTune
+from fedhpo.methods import METHODS, FedTune
 from fedhpo.protocol.method import Method
 from fedhpo.study.methods import method_in
 from fedhpo.tuning.proxy import ProxySearch
@@ -70,4 +70,5 @@ class TableProxied(Proxied):
 
 def proxied_by(method: Mapping[str, Any]) -> Proxied:
     """By the section [method]."""
-    return TableProxied() if method.get("name") == FedTune.name else Proxied()
+    found = METHODS.get(str(method.get("name")))
+    return TableProxied() if found is not None and issubclass(found, FedTune) else Proxied()

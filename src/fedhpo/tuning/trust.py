@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
@@ -88,6 +89,19 @@ def trust_of(search: Search, federation: Federation) -> str:
     else:
         choice = "one client that lies about scores can move the choice"
     return f"Clients are real: {choice}. Training: {federation.trust}. {_UNGUARDED}. See docs/robust.md"
+
+
+def say_better(method: Any, run: Run) -> None:
+    """Where a run of a paper's own algorithm begins, say which variant did better in our comparisons."""
+    line = getattr(method, "better", "")
+    if line and not run.record.last:
+        _say_once(line)
+
+
+@cache
+def _say_once(line: str) -> None:
+    """Once in a process: a comparison runs the same method many times."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def say_trust(search: Search, federation: Federation, run: Run) -> None:

@@ -44,7 +44,7 @@ from fedhpo.tuning.progress import shown_progress
 from fedhpo.tuning.result import Result, Table
 from fedhpo.tuning.setup import Prepared, prepare
 from fedhpo.tuning.shared_budget import SharedBudget, shared_budget
-from fedhpo.tuning.trust import TRUST, say_trust, settle_choice
+from fedhpo.tuning.trust import TRUST, say_better, say_trust, settle_choice
 from fedhpo.tuning.watch import Watch
 
 #: Seconds of rounds and evaluations that one transaction of the record may hold, and a crash may cost.
@@ -194,6 +194,7 @@ def _run(
             shared.take(held)
         settle_choice(prepared.search, federation, held)
         say_trust(prepared.search, federation, held)
+        say_better(prepared.method, held)
         session = _session(federation, held, prepared, shared, kept=kept is not None)
         prepared.begin(session, held.totals)
         watch.begin()

@@ -10,6 +10,7 @@ import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.methods import Tuner
 from fedhpo.methods.fedex import policy as policies
+from fedhpo.methods.fedex.auto import AUTO
 from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.schedules import FixedLength, Halving, Hyperband
 from fedhpo.testing import ToyFederation
@@ -22,7 +23,7 @@ METHODS = {
     "halving": fh.FedEx(trials=9, arms=5, eps=0.3, steps="adaptive", gamma=0.5),
     "hyperband": fh.FedEx(schedule="hyperband", arms=5, eps=0.3, eliminate=0.2),
     "landmarks": fh.FedEx(trials=4, arms=5, eps=1.0, landmarks=3, landmark_rounds=2),
-    "auto": fh.FedEx.auto(trials=4, arms=5),
+    "auto": fh.FedEx(trials=4, arms=5, **AUTO),
 }
 
 

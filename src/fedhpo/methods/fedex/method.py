@@ -9,7 +9,6 @@ from fedhpo import schedules
 from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.methods.fedex import policy as policies
-from fedhpo.methods.fedex.auto import AUTO
 from fedhpo.methods.fedex.settings import FedExSettings, as_dict
 from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
@@ -17,6 +16,7 @@ from fedhpo.protocol.schedule import Schedule
 from fedhpo.schedules import FixedLength, Halving
 
 if TYPE_CHECKING:
+    from fedhpo.methods.fedex.commit import FedExAuto
     from fedhpo.search.search import Search
 
 SCHEDULES = ("fixed", "halving", "hyperband")
@@ -29,8 +29,8 @@ class FedEx(FedExSettings, Preset):
     `schedule` is "halving" (`trials` of them, 27 by default, of which `1/rate` survive each elimination),
     "hyperband" or "fixed" (`trials` of full length, as many as the total pays for by default); one trial of
     full length is FedEx alone. The other settings are those of the client policy: `arms` and `eps` (how
-    many, how far from the config), `steps`, `gamma` and `baseline` (how it learns), `metric`, `difference`
-    and `clip` (from what), `cutoff` and `until` (when exploration ends), `explore`, `entropy`,
+    many, how far from the config), `steps`, `gamma` and `baseline` (how it learns), `metric`, `difference`,
+    `clip` and `shrink` (from what), `cutoff` and `until` (when exploration ends), `explore`, `entropy`,
     `eliminate`, `landmarks` and `landmark_rounds` (remedies), `start` (a saved policy), `grid` (values of
     each hyperparameter in place of arms).
 
@@ -44,14 +44,16 @@ class FedEx(FedExSettings, Preset):
 
     name: ClassVar[str] = "fedex"
 
-    @classmethod
-    def auto(cls, **settings: Any) -> FedEx:
-        """FedEx without knobs: see `fedhpo.methods.fedex.auto` for its choices.
+    @staticmethod
+    def auto(**settings: Any) -> FedExAuto:
+        """FedEx without knobs, which commits to what forks have shown: see `fedhpo.methods.fedex.commit`.
 
-        >>> FedEx.auto(schedule="fixed").difference
-        True
+        >>> FedEx.auto(arms=9).name
+        'fedex-auto'
         """
-        return cls(**{**AUTO, **settings})
+        from fedhpo.methods.fedex.commit import FedExAuto
+
+        return FedExAuto(**settings)
 
     @property
     def policy(self) -> policies.FedExPolicy:

@@ -55,6 +55,9 @@ class FedExPolicy(FedExSettings):
         Whether clients score by "loss" or "error", after training or as the difference to before it.
     clip
         The largest loss that counts. A loss that is not finite always counts as the worst.
+    shrink
+        How many validation rows make a member's score count half: one with n of them counts n / (n + shrink).
+        A score of three rows is mostly chance, whichever arm it speaks for.
     cutoff
         Below this entropy of the distribution (in nats) exploration ends: everybody gets the arm with most
         weight.
@@ -157,7 +160,7 @@ class FedExPolicy(FedExSettings):
     def check_private(self, space: Space, privacy: Privacy) -> None:
         """Refuse settings with which more than noisy sums by arm would be read, or sums without bound."""
         tuned = [name.removeprefix("policy.") for name in space.names if name.startswith("policy.")]
-        for name in ("metric", "clip", "eliminate"):
+        for name in ("metric", "clip", "eliminate", "shrink"):
             if name in tuned:
                 raise InputError(
                     f"privacy: policy.{name} cannot be tuned, because the score's range depends on it"
@@ -171,6 +174,11 @@ class FedExPolicy(FedExSettings):
             raise InputError(
                 f"privacy: eliminate = {own.eliminate:g} reads how single scores spread, which is not "
                 "released: it must be 0"
+            )
+        if own.shrink:
+            raise InputError(
+                f"privacy: shrink = {own.shrink:g} reads how many rows a client has, and all count the same: "
+                "it must be 0"
             )
         if own.landmarks and not privacy.releases_values:
             raise InputError(

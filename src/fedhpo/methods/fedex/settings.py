@@ -28,6 +28,7 @@ class FedExSettings:
     metric: Metric = "loss"
     difference: bool = False
     clip: float | None = None
+    shrink: float = 0.0
     cutoff: float = 0.0
     until: float = 1.0
     explore: float | Literal["auto"] = 0.0
@@ -46,6 +47,8 @@ OF_THE_SEARCH = ("landmarks", "landmark_rounds", "start", "grid")
 def as_dict(settings: FedExSettings) -> dict[str, Any]:
     """The settings, JSON-able; a file that `start` names is written out, as the file may change."""
     values = {f.name: getattr(settings, f.name) for f in fields(FedExSettings)}
+    if not values["shrink"]:
+        del values["shrink"]  # records of 0.2.0 know nothing of it
     start = values["start"]
     if isinstance(start, str):
         start = LearnedPolicy.load(start)
@@ -59,7 +62,14 @@ def check(settings: FedExSettings) -> None:
     """Refuse values that cannot be."""
     for name, least in (("arms", 2), ("landmarks", 0), ("landmark_rounds", 1)):
         whole_number(name, getattr(settings, name), least)
-    most = {"gamma": 1.0, "explore": 1.0, "eliminate": 0.5, "entropy": math.inf, "cutoff": math.inf}
+    most = {
+        "gamma": 1.0,
+        "explore": 1.0,
+        "eliminate": 0.5,
+        "entropy": math.inf,
+        "cutoff": math.inf,
+        "shrink": math.inf,
+    }
     for name, high in most.items():
         value, may_be_auto = getattr(settings, name), name == "explore"
         if may_be_auto and value == "auto":

@@ -106,7 +106,7 @@ class FedExState:
             baseline = self._baseline.value(scores.pretrain)
             arms = drawn[scores.members]
             if baseline is not None:
-                gains = scores.values - baseline
+                gains = (scores.values - baseline) * (scores.size / (scores.size + settings.shrink))
                 sums: Floats = np.bincount(arms, scores.size * gains, len(self.arms)).astype(np.float64)
                 self._update(sums, scores.size.sum(), chances)
                 self._elimination.see(arms, gains)

@@ -71,13 +71,7 @@ class Finale:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score, keep the best; in the last rung exchange on the way."""
         sizes, ends = self._halving.planned(search, sampler)
-        rung = search.start(sizes[0], sampler, policy)
-        for end, survivors in zip(ends[:-1], sizes[1:], strict=True):
-            search.train(rung, end)
-            search.evaluate(rung)
-            kept = search.choose(rung, survivors)
-            search.eliminate([trial for trial in rung if trial not in kept])
-            rung = kept
+        rung = self._halving.narrow(search, search.start(sizes[0], sampler, policy), sizes, ends)
         elite: tuple[Trial, float] | None = None
         means = Means()
         for end in self._stops(ends[-2] if len(ends) > 1 else 0, search.rounds):

@@ -34,7 +34,7 @@ def with_method(study: Study, name: str, seed: int | None = None) -> Study:
         is_own = name == (Tuner.name if is_composed(own) else own.pop("name", Auto.name))
         if not is_own and getattr(methods.find(name), "trains_once", False):
             given = _without(given, "budget", "total")
-        if name == "fedtune" and study.file.proxy is not None:
+        if name.startswith("fedtune") and study.file.proxy is not None:
             given["proxy"] = {"data": study.given["proxy"]["data"]}
         usual = {"side_by_side": 1} if name in _ONE_BY_ONE else {}
         given["method"] = {"name": name, **usual, **(own if is_own else {})}
