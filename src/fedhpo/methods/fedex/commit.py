@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Validation rows that make a score count half: below about ten, one row moves an accuracy by more
 #: than arms differ.
 SHRINK = 10.0
-#: The roles of forks: the two arms with most weight, and the trial's own config.
+#: The roles of forks: the two arms with most weight besides the trial's own config, and that.
 LEADER, RUNNER_UP, OWN = "leader", "runner-up", "own config"
 
 
@@ -111,15 +111,15 @@ class Commit:
         return chosen
 
     def _forked(self, search: Search, trial: Trial) -> dict[str, Trial]:
-        """A fork for each role; arms that are the trial's own config need none of their own."""
+        """A fork for each role: the trial's own config, and the two arms with most weight besides it."""
         state = trial.policy
         assert isinstance(state, FedExState)
-        first, second = np.argsort(-state.weights, kind="stable")[:2]
-        arms = {LEADER: state.arms[first], RUNNER_UP: state.arms[second], OWN: trial.config.client}
+        heaviest = [state.arms[arm] for arm in np.argsort(-state.weights, kind="stable")]
+        rivals = [arm for arm in heaviest if arm != trial.config.client]
+        arms = {**dict(zip((LEADER, RUNNER_UP), rivals, strict=False)), OWN: trial.config.client}
         return {
             role: search.snapshot(trial, config=trial.config.replace(client=arm), policy=Fixed())
             for role, arm in arms.items()
-            if role == OWN or arm != trial.config.client
         }
 
     def _chosen(self, search: Search, roles: dict[str, Trial]) -> tuple[str, dict[str, Any]]:
