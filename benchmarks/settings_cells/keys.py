@@ -14,7 +14,7 @@ from fedhpo.privacy.privacy import Privacy
 from fedhpo.protocol.objective import Objective
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.study.from_dataclass import section_of
-from fedhpo.study.learners import OPTIONS, OPTIONS_OF_ESTIMATOR
+from fedhpo.study.kinds.learners import OPTIONS, OPTIONS_OF_ESTIMATOR
 from fedhpo.study.problems import resolve
 from fedhpo.study.schema import schema
 

@@ -28,7 +28,7 @@ from fedhpo.queries.local_search import LocalSearch
 from fedhpo.samplers import Random
 from fedhpo.space.config import Config
 from fedhpo.study import Study
-from fedhpo.study.learners import learner_in
+from fedhpo.study.kinds.learners import learner_in
 from fedhpo.testing.learners import LearnerSuite
 from fedhpo.testing.parties import party_rows
 

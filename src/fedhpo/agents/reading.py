@@ -98,8 +98,6 @@ class Reading(Session):
     def advice(self, study: str) -> dict[str, Any]:
         """Which method suits a study's budget, clients and privacy, and why; trains nothing."""
         found = self._limits.study(study)
-        if found.file.app is not None:
-            raise InputError("study: advice needs data that fedhpo reads, and [app] brings its own")
         clients = int((found.load_data().validation.sizes > 0).sum())
         privacy, budget = found.evaluator.privacy, found.file.budget
         choice = choose(

@@ -77,13 +77,11 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
 
 
 def _wrap(study: Study, directory: Path, options: argparse.Namespace) -> int:
-    from fedhpo.federations.apps.app_file import read_app
     from fedhpo.federations.apps.around import write_around
 
-    section = study.file.app
-    assert section is not None
+    app = study.kind.as_app()
     run = Path(options.runs) / (options.name or study.name)
-    write_around(read_app(section.path), study.given, directory, run, section.setup)
+    write_around(app.app_file, study.given, directory, run, app.section.setup)
     if options.json:
         print_json({"app": str(directory), "run": str(run.absolute())})
     else:

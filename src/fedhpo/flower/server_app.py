@@ -16,7 +16,6 @@ from fedhpo.federations.flower.identity import RUNTIME
 from fedhpo.federations.flower.transport import FlowerTransport
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.study import Study
-from fedhpo.study.app import app_options
 from fedhpo.study.remote import remote_federation, say, waiting
 from fedhpo.tuning.result import Result
 
@@ -79,15 +78,12 @@ def app_federation(
     **options: Any,
 ) -> AppFederation:
     """The federation of an app's study, behind a grid; `run_config` is the app's, as this run has it."""
-    from fedhpo.federations.apps.app_file import read_app
     from fedhpo.federations.apps.federation import AppFederation
     from fedhpo.federations.apps.plain import PlainGrid
 
-    section = study.file.app
-    if section is None:
-        raise InputError('the study has no [app]: write path = "..." there, the app\'s directory')
+    kind = study.kind.as_app()
     study.check_place(RUNTIME)
-    file = read_app(section.path)
+    file = kind.app_file
     config = {**file.config, **run_config}
     config.pop(RUN_DIRECTORY, None)
     settings = waiting(study, RUNTIME, directory)
@@ -96,8 +92,7 @@ def app_federation(
         replace(file, config=config),
         server,
         study.objective,
-        weight_cap=study.file.server.weight_cap,
-        **app_options(study.file, study.space, study.method),
+        **kind.options(),
         **(settings | options),
     )
 

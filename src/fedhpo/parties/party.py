@@ -36,3 +36,13 @@ class Party(Protocol):
 
     def evaluate(self, model: Any, task: Task, context: Context, /) -> Scored:
         """Score a model."""
+
+
+class AskedParty(Party, Protocol):
+    """A client that also fine-tunes a model, and searches on its own rows."""
+
+    def fine_tune(self, *asked: Any, **more: Any) -> Any:
+        """Answer a `FineTune`."""
+
+    def local_search(self, *asked: Any, **more: Any) -> Any:
+        """Answer a `LocalSearch`."""

@@ -35,7 +35,7 @@ class TorchParty:
     """Trains and scores a study's torch model at one node."""
 
     def __init__(self, study: Study, rows: NodeRows, device: str = "cpu") -> None:
-        self._study, self._rows, self._device = study, rows, device
+        self._study, self._rows, self._device, self.tells = study, rows, device, rows.tells
         self._executors: dict[int | None, Executor] = {}
         self._tried: list[Executor] = []
 

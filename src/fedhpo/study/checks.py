@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.aggregation.own_rule import rule_of
 from fedhpo.aggregation.presets import PRESETS
 from fedhpo.aggregation.server import optimiser_class
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.data import DATASETS, FederatedData, datasets, partition_from_dict, split_from_dict
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.federations.apps.app_file import read_app
-from fedhpo.models import MODELS, hyperparameter_defaults, models
+from fedhpo.protocol.method import ONE_TRAINING
 from fedhpo.space import Space, ends
-from fedhpo.study.learners import NAMES
-from fedhpo.study.sections import Client, Data, Model, Server, StudyFile
+from fedhpo.study.parts import refuse_anywhere
+from fedhpo.study.sections import Client, Data, Server
+from fedhpo.tuning.arguments import checked_enqueue
+from fedhpo.tuning.objectives import check_criteria
+
+if TYPE_CHECKING:
+    from fedhpo.study.study import Study
 
 
 def check_data(data: Data) -> None:
@@ -48,24 +52,6 @@ def _named(key: str, make: Any) -> Any:
         raise InputError(f"{key}: {error}") from None
 
 
-def check_model(model: Model, tuned: Mapping[str, Any]) -> None:
-    """The name, and the hyperparameters of its shape, fixed in [model] or tuned in [space.model]."""
-    for key in model.others:
-        if key in tuned:
-            raise InputError(f"model.{key} is fixed here and tuned in space.model.{key}: keep one of them")
-    if models.brings(model.name):
-        return
-    if model.name not in MODELS:
-        # Learners are models too here, though they are found elsewhere.
-        raise replace(models, ours=dict.fromkeys((*MODELS, *NAMES))).unknown(model.name, "model.name")
-    known = hyperparameter_defaults(model.name)
-    for where, keys in (("model", model.others), ("space.model", tuned)):
-        for key in keys:
-            if key not in known:
-                kind = f"hyperparameter of {model.name}"
-                raise InputError(f"{where}.{key}: {unknown_name(kind, key, known)}")
-
-
 def check_server(server: Server) -> None:
     """The server optimiser's name, or the strategy's."""
     optimiser_class(server.optimiser, "server.optimiser")
@@ -80,22 +66,6 @@ def _strategy(name: str) -> Any:
     from fedhpo.federations.strategies.server import named_strategy
 
     return named_strategy(name)
-
-
-def check_app(file: StudyFile) -> None:
-    """The app's file can be read, and the study says what is optimised; nothing is imported."""
-    assert file.app is not None
-    read_app(file.app.path)
-    if "metric" not in file.objective.model_fields_set:
-        raise InputError(
-            "objective.metric is missing: which of the app's metrics (fedhpo flower inspect lists them), "
-            "such as 'eval_acc'? A name of the app's own needs objective.direction = 'maximize' or "
-            "'minimize' too"
-        )
-    if file.budget.cohort is not None and file.budget.cohort > file.app.clients:
-        raise InputError(
-            f"budget.cohort = {file.budget.cohort}: must be at most app.clients ({file.app.clients})"
-        )
 
 
 def check_space(space: Space, server: Server, client: Client, *, fixed: bool = False) -> None:
@@ -169,4 +139,44 @@ def check_clients(data: FederatedData, cohort: int | None, evaluated: int | floa
         raise InputError(
             f"evaluation.clients = {evaluated}: must be at most {scoring}, the number of clients that hold "
             "validation data"
+        )
+
+
+def check_study(study: Study) -> None:
+    """All that can be known to be wrong of a study, section by section."""
+    file, given = study.file, study.given
+    check_server(file.server)
+    file.client.refuse_uncounted("client")
+    refuse_anywhere(study.kind, given)
+    study.kind.check()
+    if file.place is not None:
+        from fedhpo.study.places import place_in
+
+        place_in(study)
+    _ = study.method, study.objective, study.evaluator, study.proxy_study, study.fleet
+    checked_enqueue(file.enqueue, study.space)
+    once = ONE_TRAINING.format(study.method.name)
+    if file.enqueue and study.method.trains_once:
+        refuse([f"enqueue: {once}: leave it out"])
+    check_criteria(study.criteria, study.method, study.evaluator)
+    if study.evaluator.privacy is not None and study.weighting == "size":
+        raise InputError("server.weighting = 'size': must be 'uniform' where [evaluation.privacy] is set")
+    if study.evaluator.privacy is not None and given.get("objective", {}).get("weighting") == "size":
+        raise InputError(
+            "objective.weighting = 'size': leave it out where [evaluation.privacy] is set, all clients "
+            "count the same then"
+        )
+    for name, remote in (("flower", file.flower), ("nvflare", file.nvflare)):
+        if remote.hold_replies >= remote.deadline:
+            raise InputError(
+                f"{name}.hold_replies = {remote.hold_replies:g}: must be less than {name}.deadline "
+                f"({remote.deadline:g}), after which a reply is too late"
+            )
+    rounds, total = file.budget.rounds, file.budget.total
+    if total is not None and study.method.trains_once:
+        refuse([f"budget.total = {total}: {once}: leave it out"])
+    if total is not None and total < rounds:
+        raise InputError(
+            f"budget.total = {total}: must be at least budget.rounds ({rounds}), "
+            "as the final training is part of it"
         )

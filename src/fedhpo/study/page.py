@@ -18,8 +18,8 @@ from fedhpo.models import MODELS, hyperparameter_defaults
 from fedhpo.space import Float, Int, Space, ends
 from fedhpo.space.suggested import SUGGESTED
 from fedhpo.study.from_dataclass import section_of
-from fedhpo.study.learners import ESTIMATOR, OPTIONS, OPTIONS_OF_ESTIMATOR
-from fedhpo.study.learners import NAMES as LEARNERS
+from fedhpo.study.kinds.learners import ESTIMATOR, OPTIONS, OPTIONS_OF_ESTIMATOR
+from fedhpo.study.kinds.learners import NAMES as LEARNERS
 from fedhpo.study.problems import resolve
 from fedhpo.study.schema import schema
 

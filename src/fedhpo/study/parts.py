@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedhpo.core.claims import Part, refuse, refuse_unclaimed
 from fedhpo.core.phrasing import shown
 from fedhpo.engine.hyperparameters import Local
-from fedhpo.federations.learners import TRAINING
-from fedhpo.learners.averaging import AVERAGING, can_average
-from fedhpo.learners.bagging import BAGGING, JOINED
-from fedhpo.learners.paper import HGB
-from fedhpo.study.learners import BOOSTED, is_learner, learner_in
-from fedhpo.study.sections import Remote, StudyFile
-from fedhpo.study.trainees import trainee_class
+from fedhpo.study.sections import Remote
+
+if TYPE_CHECKING:
+    from fedhpo.study.kinds.kind import Kind
 
 #: Where a study may run: in a simulation, by messages, or on a table of recorded curves.
 SIMULATION, FLOWER, NVFLARE, TABLE = "simulation", "flower", "nvflare", "table"
@@ -34,15 +31,15 @@ _CLAIMED = ("server", "client", *SECTIONS)
 _TRAINING = ("data", "model", "client", "server", "device")
 
 _RULE = ("server.weighting", "server.aggregation", "server.trim", "server.clip_norm", "server.weight_cap")
-_OWN_TRAINING = ("client.train", "client.hyperparameters")
-_LOCAL = tuple(f"client.{f.name}" for f in fields(Local))
+OWN_TRAINING = ("client.train", "client.hyperparameters")
+LOCAL = tuple(f"client.{f.name}" for f in fields(Local))
 
-TORCH = Part("torch models in a simulation", ("server", "device", "federation", *_OWN_TRAINING, *_LOCAL))
+TORCH = Part("torch models in a simulation", ("server", "device", "federation", *OWN_TRAINING, *LOCAL))
 TORCH_ASKED = Part(
     "torch models over Flower or NVFlare",
-    ("server", "client.open", *_OWN_TRAINING, *_LOCAL),
+    ("server", "client.open", *OWN_TRAINING, *LOCAL),
 )
-TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *_OWN_TRAINING, *_LOCAL))
+TORCH_AT_PLACE = Part("torch models at a [place]", ("server", *OWN_TRAINING, *LOCAL))
 TRAINEE = Part("trainees of your own", ("server",))
 OWN_PLACE = Part("parties at a [place]", ("place",))
 POOLED = Part("learners whose rows are in one place", ())
@@ -68,61 +65,22 @@ APP_CLIENTS = _waiting("clients of a Flower app", "hold_replies")
 EVERYBODY = (TORCH, TORCH_ASKED, TRAINEE, OWN_PLACE, BAGGED, CYCLIC, AVERAGED, ALONE, APP, ASKED)
 
 
-def trainee_of(file: StudyFile, place: str) -> Part:
-    """What is trained there."""
-    if file.app is not None:
-        return APP
-    if trainee_class(file.model) is not None:
-        return TRAINEE
-    if not is_learner(file.model):
-        if place == SIMULATION and file.place is not None:
-            return TORCH_AT_PLACE
-        if place != SIMULATION:
-            own = file.client.train is not None or file.client.open or file.client.hyperparameters is not None
-            return _without(TORCH_ASKED, _LOCAL if own else ())
-        return _without(TORCH, _LOCAL if file.client.train is not None else _OWN_TRAINING)
-    training = training_of(file, place)
-    if file.model.name in BOOSTED and training in JOINED:
-        return BAGGED if training == BAGGING else CYCLIC
-    if training == AVERAGING:
-        return AVERAGED
-    return POOLED if place == SIMULATION else ALONE
-
-
-def training_of(file: StudyFile, place: str) -> str | None:
-    """How a learner is trained there, as the study says or by default; None where clients train alone."""
-    if "training" in file.model.others:
-        return str(file.model.others["training"])
-    if place == SIMULATION:
-        return POOLED_ROWS
-    if file.model.name in BOOSTED:
-        return BAGGING
-    return AVERAGING if can_average(learner_in(file.model)) else None
-
-
-def _without(part: Part, keys: Collection[str]) -> Part:
+def without(part: Part, keys: Collection[str]) -> Part:
+    """The same part, which does not honour some keys."""
     return Part(part.who, [key for key in part.claims if key not in keys])
 
 
-def refuse_without_effect(file: StudyFile, given: Mapping[str, Any], place: str) -> None:
+def refuse_without_effect(kind: Kind, given: Mapping[str, Any], place: str) -> None:
     """Refuse the keys that nobody honours where the study is to run."""
-    trainee, asked = trainee_of(file, place), place in (FLOWER, NVFLARE)
-    where = APP_CLIENTS if file.app is not None else ASKED_ALONE if trainee is ALONE else ASKED
-    here = [trainee, *([where] if asked else [] if file.app is not None else [OWN_PLACE])]
-    refuse_unclaimed(
-        {key: value for key, value in _keys(given) if _belongs(key, place)},
-        here,
-        EVERYBODY,
-        _combination(file, place),
-    )
+    keys = {key: value for key, value in _keys(given) if _belongs(key, place)}
+    refuse_unclaimed(keys, kind.claims(place), EVERYBODY, f"{kind.words} {PLACES[place]}")
 
 
-def refuse_anywhere(file: StudyFile, given: Mapping[str, Any]) -> None:
+def refuse_anywhere(kind: Kind, given: Mapping[str, Any]) -> None:
     """Refuse the keys that nobody honours, wherever the study may run."""
-    places = (FLOWER,) if file.app is not None else (SIMULATION, FLOWER)
-    here = [*(trainee_of(file, place) for place in places), *([] if file.app is not None else [OWN_PLACE])]
+    here = [part for place in kind.places for part in kind.claims(place)]
     keys = {key: value for key, value in _keys(given) if key.partition(".")[0] not in (FLOWER, NVFLARE)}
-    refuse_unclaimed(keys, here, EVERYBODY, _combination(file, None))
+    refuse_unclaimed(keys, here, EVERYBODY, kind.words)
 
 
 def refuse_other_training(study: Mapping[str, Any], table: Mapping[str, Any], name: str) -> None:
@@ -145,11 +103,6 @@ def set_aside(given: Mapping[str, Any], place: str) -> list[str]:
     return [f"set aside {PLACES[place]}: {', '.join(aside)}"] if aside else []
 
 
-def _combination(file: StudyFile, place: str | None) -> str:
-    what = "[app]" if file.app is not None else f"model.name = {file.model.name!r}"
-    return what if place is None else f"{what} {PLACES[place]}"
-
-
 def _keys(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The keys that must be claimed and were set, with their values."""
     if "device" in given:
@@ -166,31 +119,3 @@ def _flat(section: str, table: Any) -> dict[str, Any]:
 
 def _belongs(key: str, place: str) -> bool:
     return SECTIONS.get(key.partition(".")[0], place) == place
-
-
-#: Of trees that parties grow and the server joins.
-_OTHER_TREES = (
-    "model.name = 'hgb': joined trees are XGBoost's, with the hyperparameters of the same names; "
-    "scikit-learn's are trained where rows are pooled"
-)
-
-
-def said_of_training(file: StudyFile, place: str) -> list[str]:
-    """How a learner is trained where the study does not say so: it differs by place."""
-    if file.app is not None or not is_learner(file.model):
-        return []
-    joined = trainee_of(file, place) in (BAGGED, CYCLIC)
-    trees = [_OTHER_TREES] if joined and file.model.name == HGB.name else []
-    return trees + _said_of_default_training(file, place)
-
-
-def _said_of_default_training(file: StudyFile, place: str) -> list[str]:
-    if "training" in file.model.others:
-        return []
-    here, there = training_of(file, place), training_of(file, FLOWER)
-    if there is None:  # clients keep models of their own
-        return []
-    if place == SIMULATION:
-        elsewhere = f"over Flower and NVFlare it is by {there}; write training = {there!r} for the same here"
-        return [f"model.training is left out: trained pooled: all parties' rows in one place; {elsewhere}"]
-    return [f"model.training is left out: trained by {TRAINING[str(here)]}; a simulation pools rows"]

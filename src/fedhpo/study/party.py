@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedhpo.aggregation.presets import SAFE
-from fedhpo.data import without_missing
 from fedhpo.federations.remote.clients import Hello
 from fedhpo.federations.remote.messages import Scored, Task, Trained
 from fedhpo.methods import FedTune
 from fedhpo.methods.fedtune import TablePolicy
 from fedhpo.parties.context import Context
+from fedhpo.parties.party import AskedParty
 from fedhpo.parties.rows import DataFunction, NodeRows
-from fedhpo.parties.trainee import TraineeParty
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.query import OwnQuery
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.own import answered, party_at
-from fedhpo.study.learners import BOOSTED, is_learner, learner_in
 from fedhpo.study.study import Study
-from fedhpo.study.trainees import trainee_in
-
-if TYPE_CHECKING:
-    from fedhpo.parties.estimators import EstimatorParty
-    from fedhpo.parties.torch_party import TorchParty
-    from fedhpo.parties.trees import TreesParty
 
 
 class StudyParty:
@@ -67,28 +59,11 @@ class StudyParty:
 
     @cached_property
     def _rows(self) -> NodeRows:
-        load = self._study.load_data
-        if is_learner(self._study.file.model):
-            return NodeRows(load, self._data, self.tells)
-        return NodeRows(lambda: without_missing(load()), self._data, self.tells)
+        return NodeRows(self._study.kind.rows, self._data, self.tells)
 
     @cached_property
-    def _party(self) -> TorchParty | TreesParty | EstimatorParty | TraineeParty:
-        study, rows = self._study, self._rows
-        trainee = trainee_in(study.file.model)
-        if trainee is not None:
-            return TraineeParty(trainee, rows)
-        if study.file.model.name in BOOSTED:
-            from fedhpo.parties.trees import TreesParty
-
-            return TreesParty(learner_in(study.file.model), rows, study.file.model.others.get("scoring"))
-        if is_learner(study.file.model):
-            from fedhpo.parties.estimators import EstimatorParty
-
-            return EstimatorParty(learner_in(study.file.model), rows, study.file.model.others.get("scoring"))
-        from fedhpo.parties.torch_party import TorchParty
-
-        return TorchParty(study, rows, self._device)
+    def _party(self) -> AskedParty:
+        return self._study.kind.party(self._rows, self._device)
 
     def hello(self, context: Context) -> Hello:
         """What this node is."""

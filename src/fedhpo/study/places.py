@@ -6,12 +6,10 @@ messages. Trainees of a user's own run so, and everything that runs at a place o
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from fedhpo.core.errors import InputError
-from fedhpo.core.fingerprint import code_of
 from fedhpo.data import FederatedData
 from fedhpo.data.fingerprint import data_of
 from fedhpo.federations.remote.pool import PATIENT, PoolTransport
@@ -22,7 +20,6 @@ from fedhpo.study.from_dataclass import build
 from fedhpo.study.party import StudyParty
 from fedhpo.study.remote import remote_federation
 from fedhpo.study.study import Study
-from fedhpo.study.trainees import trainee_in
 from fedhpo.workers.place import Place, place_for, places
 from fedhpo.workers.processes import WorkersUnavailable
 
@@ -47,7 +44,6 @@ def parties_federation(
         place = place_for(workers, ray)
     elif workers is not None or ray is not None:
         raise InputError("workers and ray: leave them out where [place] says where parties are asked")
-    trainee = trainee_in(study.file.model)
     prepare = partial(
         serve, dict(study.given), None if study.path is None else str(study.path), study.recorded
     )
@@ -56,12 +52,7 @@ def parties_federation(
     except WorkersUnavailable as error:
         raise InputError(f"workers cannot do this study's work: {error}; write workers = 0") from None
     transport = PoolTransport(lambda: pool, data.clients, closes=True)
-    belongs: dict[str, Any] = {"data": data_of(data)}
-    if trainee is not None:
-        settings: Any = trainee
-        belongs |= {"trainee": code_of(type(trainee)), "trainee settings": asdict(settings)}
-    elif study.own_training is not None:
-        belongs["train"] = code_of(study.own_training)
+    belongs = {"data": data_of(data), **study.kind.belongs()}
     try:
         return remote_federation(study, transport, belongs=belongs, clients=data.clients, **PATIENT)
     except BaseException:

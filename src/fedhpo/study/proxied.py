@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedhpo.core.errors import InputError
-from fedhpo.methods import METHODS, FedTune
+from fedhpo.methods import METHODS, FedTune, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.study.methods import method_in
+from fedhpo.study.sections import ProxyBudget
 from fedhpo.tuning.proxy import ProxySearch
 
 if TYPE_CHECKING:
@@ -27,6 +28,20 @@ class Proxied:
         """Refuse what belongs elsewhere."""
         if method:
             raise InputError("method: leave it out; what searches the proxy data stands in proxy.method")
+
+    def tables(self, study: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
+        """The tables of the search on proxy data, as a study of its own."""
+        given = study["proxy"]
+        self.check(method, given)
+        same = ("client", "model", "server", "space", "seed")
+        budget = {key: value for key, value in study["budget"].items() if key in ProxyBudget.model_fields}
+        return {
+            **{key: table for key, table in study.items() if key in same},
+            "data": given["data"],
+            "method": {"name": RandomSearch.name, **given.get("method", {})},
+            "objective": study.get("objective", {}),
+            "budget": {**budget, **given.get("budget", {}), **self.budget},
+        }
 
     def method(
         self, settings: Mapping[str, Any], proxy: Study, workers: int | None, callbacks: Sequence[Any]

@@ -16,7 +16,7 @@ from fedhpo.methods.registry import methods, parts
 from fedhpo.methods.tuner import Tuner
 from fedhpo.models import models
 from fedhpo.study.from_dataclass import section_of
-from fedhpo.study.learners import NAMES
+from fedhpo.study.kinds.learners import NAMES
 from fedhpo.study.sections import StudyFile
 
 #: Names of a user's own: `package.module:name`.
