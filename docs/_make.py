@@ -12,10 +12,9 @@ sys.path.insert(0, str(HERE))
 if __name__ == "__main__":
     import bad_inputs
     import foreign_words
+    import study_page
 
-    from fedhpo.study.page import page
-
-    (HERE / "study-file.md").write_text(page(), encoding="utf-8")
+    (HERE / "study-file.md").write_text(study_page.page(), encoding="utf-8")
     results = []
     for case in bad_inputs.CASES:
         with tempfile.TemporaryDirectory() as folder:

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from fedhpo.core.errors import InputError
-from fedhpo.pages.forest import Estimate, forest
 from fedhpo_papers import reproduction
 from fedhpo_papers.shared.estimates import estimates
+from fedhpo_papers.shared.forest import Estimate, forest
 from fedhpo_papers.shared.pages import VERDICTS, publish, static
 from fedhpo_papers.shared.papers import Paper
 from fedhpo_papers.shared.verdicts import DOES_NOT, HOLDS, Verdict

@@ -24,9 +24,9 @@ from fedhpo.methods.fedtune import (
     fill_table,
     tune_cells,
 )
-from fedhpo.methods.fedtune.baselines import hand_tuned
 from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config
+from fedhpo_papers.fedtune.baselines import hand_tuned
 from fedhpo_papers.fedtune.lab import Lab
 from fedhpo_papers.fedtune.training import Way
 from fedhpo_papers.fedtune.world_setting import WorldSetting

@@ -12,10 +12,10 @@ import numpy as np
 
 from fedhpo.data import FederatedData
 from fedhpo.methods.fedtune import CellTuner, ReferenceTable, Simulator
-from fedhpo.methods.fedtune.baselines import hand_tuned
 from fedhpo.protocol.federation import Federation
 from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config
+from fedhpo_papers.fedtune.baselines import hand_tuned
 from fedhpo_papers.fedtune.pieces import Pieces
 from fedhpo_papers.fedtune.pools import Pool, simulated_pool
 from fedhpo_papers.fedtune.sets import SCALES, Scale, Setting, World

@@ -21,9 +21,9 @@ from fedhpo.methods.fedtune import (
     fill_table,
     tune_cells,
 )
-from fedhpo.methods.fedtune.baselines import Quadratic, iterations_by_hand, iterations_globally
 from fedhpo.protocol.objective import Objective
 from fedhpo.space.config import Config
+from fedhpo_papers.fedtune.baselines import Quadratic, iterations_by_hand, iterations_globally
 from fedhpo_papers.fedtune.cells_part import cells
 from fedhpo_papers.fedtune.lab import Lab, hand_grid
 from fedhpo_papers.fedtune.pools import Pool, steps_until

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedhpo.methods.fedtune import Cells, Simulator
-from fedhpo.methods.fedtune.baselines import Quadratic
 from fedhpo.space.config import Config
+from fedhpo_papers.fedtune.baselines import Quadratic
 from fedhpo_papers.fedtune.lab import Lab
 
 TABLE_2_INDICES = (0.15, 0.5, 0.75)

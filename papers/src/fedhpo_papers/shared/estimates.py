@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fedhpo.pages.forest import Estimate
+from fedhpo_papers.shared.forest import Estimate
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?"
 _ERROR = r" ± (\d+(?:\.\d+)?)"

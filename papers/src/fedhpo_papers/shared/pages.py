@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedhpo.pages.forest import Estimate, forest, picture
 from fedhpo.pages.html import Section, text
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.page import frame
 from fedhpo_papers.shared import svg as _svg
+from fedhpo_papers.shared.forest import Estimate, forest, picture
 from fedhpo_papers.shared.from_markdown import folded, paragraph
 from fedhpo_papers.shared.from_markdown import sections as rest
 from fedhpo_papers.shared.runs import page_name

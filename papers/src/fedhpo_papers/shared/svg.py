@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from fedhpo.pages.figure import INK, MUTED, RULE, SEVERAL
-from fedhpo.pages.forest import ticks
 from fedhpo.pages.html import text
 from fedhpo.protocol.federation import Floats
+from fedhpo_papers.shared.forest import ticks
 
 _WIDTH, _HEIGHT = 350, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 22, 38

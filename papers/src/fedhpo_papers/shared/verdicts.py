@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedhpo.pages.forest import Estimate
 from fedhpo_papers.shared.estimates import estimates, summary
+from fedhpo_papers.shared.forest import Estimate
 from fedhpo_papers.shared.tables import Mean, markdown
 
 HOLDS, DOES_NOT, UNDECIDED = "holds", "does not hold", "undecided"
