@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,79 +9,42 @@ from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
+from fedhpo.federations.learner_trials import LearnerTrial, TrainsWhole
 from fedhpo.federations.learners import LearnersHere, bytes_of, raw_of
 from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.tasks import FitPooled
 from fedhpo.protocol.federation import Cost, RoundReport, Status, TrialState, Work
 from fedhpo.protocol.reasons import Reason, Why
-from fedhpo.space.config import Config
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """What determines a trained estimator; the estimator itself is fitted again when it is needed."""
-
-    model: Mapping[str, Any]
-    seed: int
-    client: Mapping[str, Any] | None = None
-    cohort: tuple[int, ...] = ()
-
-    @property
-    def config(self) -> Config:
-        return Config(client=self.client or {}, model=self.model)
-
-
-class PooledLearners(LearnersHere):
+class PooledLearners(TrainsWhole, LearnersHere):
     """One estimator for all parties' rows: see `fedhpo.LearnerFederation`."""
 
     def __init__(self, data: Any, learner: Any = "hgb", **settings: Any) -> None:
         super().__init__(data, learner, **settings)
-        self._trials: TrialTable[_Trial, tuple[Work, int]] = TrialTable()  # a round: the work and its ticket
+        #: A round: the work, the trial after it, and its ticket.
+        self._trials: TrialTable[LearnerTrial, tuple[Work, LearnerTrial, int]] = TrialTable()
         self._fitted: dict[int, Any] = {}
 
     # Trials
 
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        self._trials.add(trial, _Trial(dict(model), seed))
-
-    def fork(self, source: int, target: int) -> None:
-        raise InputError("a learner cannot fork: it is trained whole, and cannot go on under another config")
-
     def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
+        super().stop(trial)
         self._fitted.pop(trial, None)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
 
     # Rounds
 
     def submit(self, work: Work) -> None:
-        trial = self._trials[work.trial]
-        self._trials.idle(work.trial)
+        trained = self._accepted(work, self._learner)
         self.check_products(work)
-        if not isinstance(work.client, Mapping):
-            raise InputError("learners train with one client config for the whole cohort")
-        if trial.client is not None:
-            raise InputError("a learner is trained whole in one round: rounds must be 1")
         for party in work.cohort:
             if party not in self.train_clients:
                 raise InputError(f"client {party} cannot train: it is not there, or has no training data")
-        for name in work.server:
-            raise InputError(f"server hyperparameter {name!r}: learners have none")
-        self._learner.check([*work.client, *trial.model])
-        trained = self._trained(work)
         ticket = self._started.submit(self._task(trained)) if self._training == "pooled" else 0
-        self._trials.rounds[work.trial] = work, ticket
-
-    def _trained(self, work: Work) -> _Trial:
-        """The trial as it is after this work."""
-        assert isinstance(work.client, Mapping)
-        return replace(self._trials[work.trial], client=dict(work.client), cohort=tuple(work.cohort))
+        self._trials.rounds[work.trial] = work, trained, ticket
 
     @staticmethod
-    def _task(trial: _Trial) -> FitPooled:
+    def _task(trial: LearnerTrial) -> FitPooled:
         return FitPooled(trial.cohort, trial.config, derive(trial.seed, "fit"))
 
     def next_done(self, trial: int | None = None) -> RoundReport:
@@ -91,8 +52,8 @@ class PooledLearners(LearnersHere):
         under_way = self._trials.rounds
         if self._training != "pooled":
             number = next(iter(under_way)) if trial is None else trial
-            return self._end(number, *self._train_collectively(under_way[number][0]))
-        wanted = {ticket: n for n, (_, ticket) in under_way.items() if trial in (None, n)}
+            return self._end(number, *self._train_collectively(under_way[number][1]))
+        wanted = {ticket: n for n, (_, _, ticket) in under_way.items() if trial in (None, n)}
         while not (ended := wanted.keys() & self._ended.keys()):
             done = self._started.next()
             if done is not None:
@@ -100,7 +61,7 @@ class PooledLearners(LearnersHere):
         done = self._ended.pop(min(ended))
         return self._end(wanted[done.ticket], done.value, {}, done.failure)
 
-    def _train_collectively(self, work: Work) -> tuple[Any, dict[int, Reason], Reason | None, Cost]:
+    def _train_collectively(self, trial: LearnerTrial) -> tuple[Any, dict[int, Reason], Reason | None, Cost]:
         """The model, or why there is none: reasons by position in the cohort, or one for all parties.
 
         With it comes what it took beyond sending the model to every party.
@@ -108,7 +69,6 @@ class PooledLearners(LearnersHere):
         from fedhpo.learners.boosted import BoostedTrees
         from fedhpo.learners.collective import CollectiveError, exchanged, train
 
-        trial = self._trained(work)
         try:
             seed = derive(trial.seed, "fit") % 2**31
             trees = BoostedTrees(**{**trial.config.client, **trial.config.model}, random_state=seed)
@@ -133,11 +93,11 @@ class PooledLearners(LearnersHere):
         moved: Cost | None = None,
     ) -> RoundReport:
         """The report; `moved` is what a federated training took beyond sending the model to every party."""
-        work, _ = self._trials.rounds.pop(number)
+        work, trained, _ = self._trials.rounds.pop(number)
         count = len(work.cohort)
         sizes = self._data.train.sizes[list(work.cohort)]
         if not failure:
-            self._trials[number] = self._trained(work)
+            self._trials[number] = trained
             self._fitted[number] = model
         status = np.full(count, Status.FAILED if failure and not blamed else Status.OK, np.int8)
         if blamed:  # the others were stopped because of these
@@ -146,19 +106,13 @@ class PooledLearners(LearnersHere):
         reasons = dict.fromkeys(range(count), failure) if failure else {}
         if failure and blamed:
             reasons = dict.fromkeys(range(count), Reason(Why.GONE, failure.text)) | blamed
-        nan = np.full(count, np.nan)
-        return RoundReport(
-            number,
+        return RoundReport.unscored(
+            work,
             0 if failure else 1,
             not failure,
-            np.array(work.cohort, np.int64),
             status,
             sizes,
             self._data.validation.sizes[list(work.cohort)],
-            nan,
-            nan.copy(),
-            nan.copy(),
-            nan.copy(),
             reasons,
             Cost(
                 # A failure does not count as a round: the budget often has only one; it may be tried again.
@@ -180,7 +134,9 @@ class PooledLearners(LearnersHere):
     def restore(self, trial: int, state: TrialState) -> None:
         self._trials.idle(trial)
         facts = dict(state.facts)
-        self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"], tuple(facts["cohort"]))
+        self._trials[trial] = LearnerTrial(
+            facts["model"], facts["seed"], facts["client"], tuple(facts["cohort"])
+        )
         self._fitted.pop(trial, None)
         raw: NDArray[np.uint8] = state.arrays["booster"]
         if len(raw):

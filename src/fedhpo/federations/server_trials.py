@@ -33,7 +33,7 @@ from fedhpo.engine.products import UpdateProducts
 from fedhpo.engine.reply import discreet
 from fedhpo.engine.rows import RowLayout
 from fedhpo.federations.timing import Timed
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol.federation import (
     ClientSide,
     Cost,
@@ -405,7 +405,7 @@ def _shapes(gathered: Gathering, work: Work) -> UpdateShapes | None:
     return UpdateShapes(length, cosine)
 
 
-class HoldsTrials(Federation):
+class HoldsTrials(HoldsTable, Federation):
     """A federation whose trials are `Trials`."""
 
     _trials: Trials[Any]
@@ -418,13 +418,6 @@ class HoldsTrials(Federation):
 
     def mix(self, source: int, target: int, share: float) -> None:
         self._trials.mix(source, target, share)
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
 
     def state(self, trial: int) -> TrialState:
         return self._trials.state(trial)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fedhpo.protocol.federation import TrialError, Work
 
@@ -79,3 +79,18 @@ class TrialTable(Generic[T, R]):
         """Refuse to wait for a round of this trial, or of any, that was not submitted."""
         if not self.rounds or (trial is not None and trial not in self.rounds):
             raise TrialError("no round was submitted" + ("" if trial is None else f" for trial {trial}"))
+
+
+class HoldsTable:
+    """A federation that keeps its trials in a table."""
+
+    _trials: TrialTable[Any, Any]
+
+    def stop(self, trial: int) -> None:
+        """Forget a trial."""
+        self._trials.stop(trial)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        """Trials started and not stopped, in ascending order."""
+        return self._trials.numbers

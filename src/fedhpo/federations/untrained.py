@@ -22,7 +22,7 @@ from fedhpo.engine.lr_schedule import why_no_horizon
 from fedhpo.federations.first_model import fresh_model
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.timing import Timed, Timing, epochs_of
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol.federation import (
     CLIENT_CONFIGS,
     FORK,
@@ -57,7 +57,7 @@ class _Trial:
     clock: float = 0.0
 
 
-class UntrainedFederation(Federation):
+class UntrainedFederation(HoldsTable, Federation):
     """The clients of a simulation and their fleet, without models; `seed` draws the scores."""
 
     def __init__(
@@ -74,7 +74,7 @@ class UntrainedFederation(Federation):
         self._shapes, self._seed, self._own_training = Shapes(factory), seed, own_training
         self._sizes = {split: getattr(data, split).sizes for split in ("train", "validation", "test")}
         self._timing = Timing(fleet, self._sizes["train"], self._sizes["validation"], data.client_names)
-        self._trials = TrialTable[_Trial, tuple[Work, Timed]]()
+        self._trials: TrialTable[_Trial, tuple[Work, Timed]] = TrialTable()
         self._models: dict[str, int] = {}
         self._metrics: list[str] = []
         self.client_names, self.task = data.client_names, data.task
@@ -104,15 +104,6 @@ class UntrainedFederation(Federation):
     def mix(self, source: int, target: int, share: float) -> None:
         """As a copy: there are no weights to mix."""
         self.fork(source, target)
-
-    def stop(self, trial: int) -> None:
-        """Free the trial."""
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        """The trials started and not stopped."""
-        return self._trials.numbers
 
     # Rounds
 

@@ -238,6 +238,33 @@ class RoundReport:
     def __post_init__(self) -> None:
         _type_reasons(self)
 
+    @classmethod
+    def unscored(
+        cls,
+        work: Work,
+        round: int,
+        applied: bool,
+        status: NDArray[np.int8],
+        train_size: Ints,
+        validation_size: Ints,
+        reasons: Mapping[int, Reason] | None = None,
+        cost: Cost | None = None,
+    ) -> RoundReport:
+        """A report of members that scored neither before nor after they trained."""
+        a, b, c, d = np.full((4, len(work.cohort)), np.nan)
+        return cls(
+            work.trial,
+            round,
+            applied,
+            np.array(work.cohort, np.int64),
+            status,
+            train_size,
+            validation_size,
+            *(a, b, c, d),
+            reasons or {},
+            cost or Cost(),
+        )
+
     @property
     def ok(self) -> NDArray[np.bool_]:
         """Which members' replies were used."""

@@ -113,21 +113,9 @@ class PlannedSession(Scratch):
         self._rounds[work.trial] += 1
         cost, members = Cost(rounds=1, client_rounds=len(work.cohort)), len(work.cohort)
         self.ledger.charge(cost)
-        ones, unknown = np.ones(members, np.int64), np.full(members, np.nan)
-        return RoundReport(
-            work.trial,
-            self._rounds[work.trial],
-            True,
-            np.array(work.cohort, np.int64),
-            np.full(members, Status.OK, np.int8),
-            ones,
-            np.zeros(members, np.int64),
-            unknown,
-            unknown,
-            unknown,
-            unknown,
-            cost=cost,
-        )
+        status = np.full(members, Status.OK, np.int8)
+        ones, none = np.ones(members, np.int64), np.zeros(members, np.int64)
+        return RoundReport.unscored(work, self._rounds[work.trial], True, status, ones, none, cost=cost)
 
     def evaluate(
         self, trials: Sequence[int], clients: Sequence[int] | Ints, split: SplitName = "validation"

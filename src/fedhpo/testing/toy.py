@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedhpo.core.errors import InputError
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol.federation import (
     AFTER,
     BEFORE,
@@ -52,7 +52,7 @@ class _Trial:
     previous: Floats | None = None
 
 
-class ToyFederation(Federation):
+class ToyFederation(HoldsTable, Federation):
     """Clients that pull a few weights towards 1, the faster the nearer `lr` is to `best_lr`.
 
     A client's training moves the weights by the share `exp(-log10(lr / best_lr)^2) / 2` of the way
@@ -99,7 +99,7 @@ class ToyFederation(Federation):
         self.missing, self.failing, self.seconds = missing, failing, seconds
         self.sizes: Ints = 10 + self.train_clients % 7
         self.rates = rates
-        self._trials = TrialTable[_Trial, Work]()
+        self._trials: TrialTable[_Trial, Work] = TrialTable()
         self._arrivals = None if arrivals is None else np.random.default_rng(arrivals)
         self._chance = None if repeatable else np.random.default_rng()
 
@@ -123,10 +123,6 @@ class ToyFederation(Federation):
         self.fork(source, target)
         mixed = self._trials[target]
         mixed.weights = old + share * (mixed.weights - old)
-
-    def stop(self, trial: int) -> None:
-        """Forget the trial."""
-        self._trials.stop(trial)
 
     def submit(self, work: Work) -> None:
         """Remember the work; `next_done` does it."""
@@ -259,11 +255,6 @@ class ToyFederation(Federation):
             "seed": self.seed,
             "parameters": self.parameters,
         }
-
-    @property
-    def trials(self) -> Sequence[int]:
-        """The trials started and not stopped."""
-        return self._trials.numbers
 
     def _known(self, clients: Sequence[int] | Ints) -> None:
         for client in clients:

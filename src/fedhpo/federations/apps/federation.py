@@ -33,7 +33,7 @@ from fedhpo.federations.remote.base import RemoteClients, joined_by
 from fedhpo.federations.remote.clients import PLAIN
 from fedhpo.federations.remote.mailbox import Item
 from fedhpo.federations.remote.messages import TRAIN, Task
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol import federation as protocol
 from fedhpo.protocol.federation import (
     Ints,
@@ -59,7 +59,7 @@ LOST = (
 )
 
 
-class AppFederation(RemoteClients):
+class AppFederation(HoldsTable, RemoteClients):
     """Clients behind a grid that run an app, wrapped by `fedhpo.flower.wrap`; the server's side is here.
 
     Parameters
@@ -223,12 +223,8 @@ class AppFederation(RemoteClients):
         )
 
     def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
+        super().stop(trial)
         self._scorers.pop(trial, None)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
 
     def state(self, trial: int) -> TrialState:
         return self._trials[trial].state()

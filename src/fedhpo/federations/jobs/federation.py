@@ -19,7 +19,7 @@ import numpy as np
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.federations.jobs.job_file import read_job
 from fedhpo.federations.jobs.run import RECEIVED, SCORED, JobRun, run_job
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol.federation import (
     Answer,
     Cost,
@@ -50,7 +50,7 @@ class _Trial:
     ran: tuple[int, JobRun] | None = None
 
 
-class JobFederation(Federation):
+class JobFederation(HoldsTable, Federation):
     """The sites of a job; nothing is trained before a trial is scored.
 
     A job cannot be continued: a trial that goes on to more rounds is trained again from its start, and is
@@ -102,7 +102,7 @@ class JobFederation(Federation):
         )
         self.test_clients: Ints = np.array([], np.int64)
         self.capabilities = frozenset()
-        self._trials = TrialTable[_Trial, Work]()
+        self._trials: TrialTable[_Trial, Work] = TrialTable()
         #: Rounds that were trained again, because a job cannot be continued.
         self.repeated = 0
 
@@ -113,13 +113,6 @@ class JobFederation(Federation):
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("an NVFlare job cannot be copied in the middle of its training: use another method")
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
 
     def state(self, trial: int) -> TrialState:
         one = self._trials[trial]
@@ -153,22 +146,9 @@ class JobFederation(Federation):
         work = self._trials.rounds.pop(next(iter(self._trials.rounds)) if trial is None else trial)
         one, members = self._trials[work.trial], len(work.cohort)
         one.round += 1
-        unknown = np.full(members, math.nan)
-        zeros = np.zeros(members, np.int64)
-        return RoundReport(
-            work.trial,
-            one.round,
-            True,
-            np.array(work.cohort, np.int64),
-            np.zeros(members, np.int8),
-            zeros,
-            zeros,
-            unknown,
-            unknown.copy(),
-            unknown.copy(),
-            unknown.copy(),
-            cost=Cost(rounds=1, client_rounds=members),
-        )
+        status, sizes = np.zeros(members, np.int8), np.zeros(members, np.int64)
+        cost = Cost(rounds=1, client_rounds=members)
+        return RoundReport.unscored(work, one.round, True, status, sizes, sizes, cost=cost)
 
     def ready(self) -> list[int]:
         return list(self._trials.rounds)

@@ -19,6 +19,7 @@ from fedhpo.aggregation.sizes import beyond_use
 from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.core.vectors import Vector
+from fedhpo.federations.learner_trials import LearnerTrial
 from fedhpo.federations.learners import TRAINING
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.base import joined_by
@@ -29,13 +30,11 @@ from fedhpo.federations.remote.mailbox import ArraysParcel, Item, TreesParcel
 from fedhpo.federations.remote.messages import Task
 from fedhpo.federations.remote.replies import TaskFailed, read_fitted
 from fedhpo.federations.remote.transport import Incoming, Transport
-from fedhpo.federations.trial_table import TrialTable
 from fedhpo.learners.averaging import AVERAGING, EXCHANGES, can_average, first_arrays, with_arrays
 from fedhpo.learners.learner import Algorithms, Learner
 from fedhpo.protocol.federation import RoundReport, Status, TrialState, Work
 from fedhpo.protocol.fine_tune import FineTune
 from fedhpo.protocol.reasons import Reason, Why
-from fedhpo.space.config import Config
 
 #: How one training is done, as the result names it.
 RECOMMEND = "none (each party keeps a model of its own: the config is the result)"
@@ -43,26 +42,12 @@ RECOMMEND = "none (each party keeps a model of its own: the config is the result
 RANGE = ("low", "high")
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """What determines a training, and the weights after it where they are averaged."""
-
-    model: Mapping[str, Any]
-    seed: int
-    client: Mapping[str, Any] | None = None
-    arrays: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-
-    @property
-    def config(self) -> Config:
-        return Config(client=self.client or {}, model=self.model)
-
-
 @dataclass(eq=False)
 class _Training:
     """A training under way: so many exchanges are done, `arrays` is where clients go on from."""
 
     work: Work
-    trial: _Trial
+    trial: LearnerTrial
     exchange: int
     arrays: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     replies: dict[int, Reply] = field(default_factory=dict)
@@ -108,8 +93,6 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         self._aggregation, self._labels = aggregation, self._clients.common("classes")
         self._learner = learner.for_task("regression" if self._labels is None else "classes")
         self._averages = can_average(self._learner)
-        self._fits: TrialTable[_Trial, _Training] = TrialTable()
-        self._trials = self._fits  # type: ignore[assignment]
 
     @property
     def trust(self) -> str:
@@ -121,23 +104,20 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
 
     # Trials
 
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        self._fits.add(trial, _Trial(dict(model), seed))
-
     def state(self, trial: int) -> TrialState:
-        one = self._fits[trial]
+        one = self._trials[trial]
         facts = {"model": dict(one.model), "seed": one.seed, "client": one.client, "names": list(one.arrays)}
         return TrialState(dict(one.arrays), facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
-        self._fits.idle(trial)
+        self._trials.idle(trial)
         facts = state.facts
         arrays = {name: np.asarray(state.arrays[name], np.float32) for name in facts["names"]}
-        self._fits[trial] = _Trial(facts["model"], facts["seed"], facts["client"], arrays)
+        self._trials[trial] = LearnerTrial(facts["model"], facts["seed"], facts["client"], arrays=arrays)
 
     def model(self, trial: int) -> Any:
         """The trial's estimator; None before it is trained, and where each client keeps its own."""
-        one = self._fits[trial]
+        one = self._trials[trial]
         if not one.arrays:
             return None
         assert isinstance(self._learner, Learner)
@@ -152,18 +132,15 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
     # Rounds
 
     def submit(self, work: Work) -> None:
-        trial = self._fits[work.trial]
-        self._accept(work, trial.model, self._learner, trained=trial.client is not None)
-        assert isinstance(work.client, Mapping)
-        trial = replace(trial, client=dict(work.client))
+        trial = self._accept(work, self._learner)
         arrays: Mapping[str, NDArray[np.float32]] = {}
         if self._averages:
             assert isinstance(self._learner, Learner)
             seed = derive(trial.seed, "fit") % 2**32
             arrays = first_arrays(self._learner, trial.config, self._features, self._labels, seed)
         scales = self._averages and self._learner.scale
-        self._fits.rounds[work.trial] = _Training(work, trial, 0 if scales else 1, arrays)
-        self._ask(self._fits.rounds[work.trial])
+        self._trials.rounds[work.trial] = _Training(work, trial, 0 if scales else 1, arrays)
+        self._ask(self._trials.rounds[work.trial])
 
     def _ask(self, one: _Training) -> None:
         """Ask all clients that have replied so far for the exchange that is next."""
@@ -204,10 +181,10 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         return Item(client, messages.TRAIN, task.to_dict(), parcel, read, done)
 
     def ready(self) -> list[int]:
-        for one in self._fits.rounds.values():
+        for one in self._trials.rounds.values():
             if one.complete and not one.ended:
                 self._go_on(one)
-        return [number for number, one in self._fits.rounds.items() if one.ended]
+        return [number for number, one in self._trials.rounds.items() if one.ended]
 
     def _go_on(self, one: _Training) -> None:
         """What comes after an exchange: the next, or the end."""
@@ -241,10 +218,10 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
         return {**one.arrays, **{name: array.copy() for name, array in layout.split(mean).items()}}
 
     def next_done(self, trial: int | None = None) -> RoundReport:
-        self._fits.submitted(trial)
+        self._trials.submitted(trial)
         while not (ended := [n for n in self.ready() if trial in (None, n)]):
             self._post.collect()
-        one = self._fits.rounds.pop(ended[0])
+        one = self._trials.rounds.pop(ended[0])
         replies = [
             replace(one.replies[place], bytes=one.bytes.get(place, 0)) for place in range(len(one.replies))
         ]
@@ -252,7 +229,7 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
             one.work.minimum, len(replies)
         )
         if applied:
-            self._fits[one.work.trial] = replace(one.trial, arrays=one.arrays)
+            self._trials[one.work.trial] = replace(one.trial, arrays=one.arrays)
         exchanges = one.exchange - 1 if applied and self._averages else 1
         return report_of(
             one.work,
@@ -266,8 +243,8 @@ class RemoteEstimatorFederation(RemoteLearnerFederation):
     # What the tasks of `RemoteClients` are about
 
     def _asked_of(self, trial: int) -> tuple[Any, Task, tuple[int, ...]]:
-        self._fits.idle(trial)
-        one = self._fits[trial]
+        self._trials.idle(trial)
+        one = self._trials[trial]
         layout = _layout(one.arrays)
         parcel = ArraysParcel(layout.join(one.arrays), layout) if one.arrays else TreesParcel(b"")
         trained = int(one.client is not None)

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedhpo.aggregation.aggregation import Aggregation
 from fedhpo.core.errors import InputError
+from fedhpo.federations.learner_trials import LearnerTrial, TrainsWhole
 from fedhpo.federations.remote import messages
 from fedhpo.federations.remote.base import RemoteClients
 from fedhpo.federations.remote.clients import TREES
@@ -43,17 +44,6 @@ from fedhpo.protocol.reasons import Reason, Why, ours
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """A model, once it is trained: XGBoost's bytes."""
-
-    model: Mapping[str, Any]
-    seed: int
-    client: Mapping[str, Any] = field(default_factory=dict)
-    raw: bytes = b""
-    cohort: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class Reply:
     """What came of a client in a training; `trees` of boosted ones."""
 
@@ -70,6 +60,7 @@ class _Round:
     """A round under way: `replies` of its present trip, by their position in the cohort, and `all` so far."""
 
     work: Work
+    trial: LearnerTrial
     trips: Trips
     replies: dict[int, Reply] = field(default_factory=dict)
     all: dict[int, list[Reply]] = field(default_factory=dict)
@@ -88,7 +79,7 @@ class _Round:
         return replace(told, bytes=sum(one.bytes for one in own))
 
 
-class RemoteLearnerFederation(RemoteClients):
+class RemoteLearnerFederation(TrainsWhole, RemoteClients):
     """Clients that are asked by messages and boost trees; how these are joined: `fedhpo.learners.bagging`.
 
     Parameters
@@ -134,7 +125,7 @@ class RemoteLearnerFederation(RemoteClients):
             raise InputError("no client says how many features its rows have")
         self._features = int(np.prod(shape))
         self._classes = self._clients.common("classes") or 2
-        self._trials = TrialTable[_Trial, _Round]()
+        self._trials = TrialTable()
 
     @property
     def trust(self) -> str:
@@ -149,22 +140,9 @@ class RemoteLearnerFederation(RemoteClients):
 
     # Trials
 
-    def start(self, trial: int, model: Mapping[str, Any], seed: int) -> None:
-        self._trials.add(trial, _Trial(dict(model), seed))
-
-    def fork(self, source: int, target: int) -> None:
-        raise InputError("a learner cannot fork: it is trained whole, and cannot go on under another config")
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
-
     def state(self, trial: int) -> TrialState:
         one = self._trials[trial]
-        facts = {"model": dict(one.model), "seed": one.seed, "client": dict(one.client)}
+        facts = {"model": dict(one.model), "seed": one.seed, "client": dict(one.client or {})}
         return TrialState({"booster": np.frombuffer(one.raw, np.uint8)}, facts)
 
     def restore(self, trial: int, state: TrialState) -> None:
@@ -172,52 +150,43 @@ class RemoteLearnerFederation(RemoteClients):
         facts = state.facts
         raw = np.asarray(state.arrays["booster"], np.uint8).tobytes()
         cohort = tuple(facts.get("cohort", ()))  # a simulation tells it
-        self._trials[trial] = _Trial(facts["model"], facts["seed"], facts["client"] or {}, raw, cohort)
+        trained = facts["client"] if raw else None
+        self._trials[trial] = LearnerTrial(facts["model"], facts["seed"], trained, cohort, raw)
 
     def model(self, trial: int) -> BoostedTrees | None:
         """The trial's estimator; None before it is trained."""
         one = self._trials[trial]
         if not one.raw:
             return None
-        return BoostedTrees(**{**one.client, **one.model}).adopt(one.raw, self._classes)
+        return BoostedTrees(**{**one.config.client, **one.model}).adopt(one.raw, self._classes)
 
     # Rounds
 
     def submit(self, work: Work) -> None:
-        trial = self._trials[work.trial]
-        self._accept(work, trial.model, XGBOOST, trained=bool(trial.raw))
-        assert isinstance(work.client, Mapping)
-        rounds = BoostedTrees(**{**work.client, **trial.model}).max_iter
+        trial = self._accept(work, XGBOOST)
+        rounds = BoostedTrees(**{**trial.config.client, **trial.model}).max_iter
         places = list(range(len(work.cohort)))
         trips = Trips(
             self._training, self._trips, rounds, places, self._features, self._classes, reach=self._reach
         )
-        self._trials.rounds[work.trial] = _Round(work, trips)
+        self._trials.rounds[work.trial] = _Round(work, trial, trips)
         self._travel(self._trials.rounds[work.trial])
 
-    def _accept(
-        self, work: Work, model: Mapping[str, Any], learner: Learner | Algorithms, trained: bool
-    ) -> None:
-        """Refuse what cannot be trained; else see who is there."""
-        self._trials.idle(work.trial)
+    def _accept(self, work: Work, learner: Learner | Algorithms) -> LearnerTrial:
+        """Refuse what cannot be trained; else see who is there. The trial as it is then."""
+        trial = self._accepted(work, learner)
         self.check_products(work)
-        if not isinstance(work.client, Mapping):
-            raise InputError("learners train with one client config for the whole cohort")
-        if trained:
-            raise InputError("a learner is trained whole in one round: rounds must be 1")
-        for name in work.server:
-            raise InputError(f"server hyperparameter {name!r}: learners have none")
         self._can_train(work.cohort)
-        learner.check([*work.client, *model])
         self._nodes.look()
+        return trial
 
     def _travel(self, one: _Round) -> None:
         """Begin the next trip of a round."""
-        trial, model = self._trials[one.work.trial], TreesParcel(one.trips.model) if one.trips.model else None
+        model = TreesParcel(one.trips.model) if one.trips.model else None
         one.replies = {}
         for place in one.trips.asked:
             one.bytes_down += len(one.trips.model)
-            self._post.add(self._item(one, trial, place, model))
+            self._post.add(self._item(one, place, model))
         self._post.send()
 
     def _arrive(self, one: _Round) -> None:
@@ -234,12 +203,11 @@ class RemoteLearnerFederation(RemoteClients):
             if not trips.over:
                 self._travel(one)
 
-    def _item(self, one: _Round, trial: _Trial, place: int, model: TreesParcel | None) -> Item:
-        work, client, rounds = one.work, int(one.work.cohort[place]), one.trips.count
-        assert isinstance(work.client, Mapping)
-        task = Task(work.trial, client, 0, trial.model, work.client, seed=(trial.seed,))
+    def _item(self, one: _Round, place: int, model: TreesParcel | None) -> Item:
+        work, trial, client, rounds = one.work, one.trial, int(one.work.cohort[place]), one.trips.count
+        task = Task(work.trial, client, 0, trial.model, trial.config.client, seed=(trial.seed,))
         if one.trips.trips > 1:
-            here = {**work.client, **trial.model, "max_iter": rounds}
+            here = {**trial.config.client, **trial.model, "max_iter": rounds}
             task = replace(task, round=one.trips.done, model={}, config=here)
         limits = [int(self._limits(work.cohort, split)[place]) for split in ("train", "validation")]
 
@@ -275,9 +243,7 @@ class RemoteLearnerFederation(RemoteClients):
         work, replies = one.work, [one.reply(place) for place in range(len(one.work.cohort))]
         applied = one.trips.done == one.trips.trips
         if applied:
-            assert isinstance(work.client, Mapping)
-            trained = replace(self._trials[work.trial], client=dict(work.client), raw=one.trips.model)
-            self._trials[work.trial] = replace(trained, cohort=tuple(work.cohort))
+            self._trials[work.trial] = replace(one.trial, raw=one.trips.model)
         return report_of(
             work,
             replies,
@@ -343,19 +309,13 @@ def report_of(
     bytes_down: int,
 ) -> RoundReport:
     """The report of a training: in one round, however often something was exchanged."""
-    nan = np.full(len(replies), np.nan)
-    return RoundReport(
-        work.trial,
+    return RoundReport.unscored(
+        work,
         1 if applied else 0,
         applied,
-        np.array(work.cohort, np.int64),
         np.array([reply.status for reply in replies], np.int8),
         np.array([reply.train_size for reply in replies], np.int64),
         np.array([reply.validation_size for reply in replies], np.int64),
-        nan,
-        nan.copy(),
-        nan.copy(),
-        nan.copy(),
         {place: reply.reason for place, reply in enumerate(replies) if reply.reason},
         Cost(
             # A failure does not count as a round: the budget often has only one; it may be tried again.

@@ -15,7 +15,7 @@ import numpy as np
 from fedhpo.core.canonical import canonical
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.fingerprint.arrays import array_digest
-from fedhpo.federations.trial_table import TrialTable
+from fedhpo.federations.trial_table import HoldsTable, TrialTable
 from fedhpo.protocol.federation import (
     REPEATABLE,
     Answer,
@@ -52,7 +52,7 @@ class _Trial:
     round: int = 0
 
 
-class TabularFederation(Federation):
+class TabularFederation(HoldsTable, Federation):
     """Replays a table of learning curves, at one of its heterogeneities.
 
     Samplers choose from its `pool` of configs. A score between two recorded rounds is the last one not
@@ -88,7 +88,7 @@ class TabularFederation(Federation):
         }
         self._column = np.full(len(table.train_sizes), -1)
         self._column[self.validation_clients] = np.arange(len(self.validation_clients))
-        self._trials = TrialTable[_Trial, Work]()
+        self._trials: TrialTable[_Trial, Work] = TrialTable()
 
     # Trials
 
@@ -97,13 +97,6 @@ class TabularFederation(Federation):
 
     def fork(self, source: int, target: int) -> None:
         raise InputError("a table cannot fork: it holds no model that could go on under another config")
-
-    def stop(self, trial: int) -> None:
-        self._trials.stop(trial)
-
-    @property
-    def trials(self) -> Sequence[int]:
-        return self._trials.numbers
 
     def seek(self, trial: int, config: Config, round: int) -> None:
         """Put a trial's clock where so many rounds under `config` would have brought it."""
@@ -206,22 +199,16 @@ class TabularFederation(Federation):
         if applied:
             trial = replace(trial, round=trial.round + 1)
             self._trials[work.trial] = trial
-        nothing = np.full(members, np.nan)
         sizes = table.train_sizes[cohort]
         moved = 4 * self._parameters(config) * members
         epochs = self._configs[config].client.get("epochs", 1)
-        return RoundReport(
-            work.trial,
+        return RoundReport.unscored(
+            work,
             trial.round,
             applied,
-            cohort,
             np.full(members, Status.OK if applied else Status.FAILED, np.int8),
             sizes,
             table.validation_sizes[cohort],
-            nothing,
-            nothing,
-            nothing,
-            nothing,
             {} if applied else dict.fromkeys(range(members), _DIVERGED),
             Cost(1, members, moved, moved if applied else 0, int(sizes.sum() * epochs), 0),
         )
