@@ -192,6 +192,23 @@ def test_the_last_base_is_judged_where_it_was_not_tuned(study: Callable[..., str
     assert final["where"].endswith("8 clients that no comparison saw, but the base was tuned on them")
 
 
+def test_a_refused_comparison_leaves_nothing_behind(tmp_path: Path) -> None:
+    file = tmp_path / "c"
+    with pytest.raises(InputError, match="cohort is 4"):
+        fh.verify(toy(0.8), toy(0.9, cohort=5), campaign=file)
+    assert file.read_bytes() == b""
+    assert fh.verify(toy(0.7, rounds=6), toy(0.9, rounds=6), campaign=file).kept
+
+
+def test_an_undecided_proposal_is_not_pursued_once_the_base_has_moved_on(tmp_path: Path) -> None:
+    base, open_, better, file = toy(0.8), toy(0.803), toy(0.9), tmp_path / "c"
+    said = [one.verdict for one in fh.verify(base, open_, better, campaign=file, least=0.0).verdicts]
+    assert said == ["undecided", "keep"]
+    before = file.read_bytes()
+    assert fh.verify(base, open_, campaign=file, pairs=500).verdicts[0].verdict == "undecided"
+    assert file.read_bytes() == before
+
+
 def test_less_is_better_where_the_direction_says_so() -> None:
     assert fh.verify(toy(0.8), toy(0.7), metric="loss", direction="minimize").kept
 
@@ -335,7 +352,8 @@ def test_two_versions_of_one_module_are_compared(tmp_path: Path, monkeypatch: An
     assert found.facts["cost"]["bytes"]["ratio"] > 10
 
 
-def test_ctrl_c_ends_a_side_at_once_and_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_side_at_once_and_quietly(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     """As a terminal does it: all processes of the group get the signal."""
     (tmp_path / "slow.py").write_text(
         "import time\n\ndef train(seed):\n    print('training', flush=True)\n    time.sleep(600)\n"
@@ -352,11 +370,11 @@ def test_ctrl_c_ends_a_side_at_once_and_quietly(tmp_path: Path) -> None:
     for line in process.stderr:
         said.append(line)
         if "training" in line:  # what a side prints goes to standard error
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, sent)
             break
     said += process.stderr.readlines()
-    assert process.wait(timeout=60) == 130
-    assert said[-1] == "fedhpo: interrupted\n"
+    assert process.wait(timeout=60) == code
+    assert ("fedhpo: interrupted\n" in said) == (sent == signal.SIGINT)
     assert "Traceback" not in "".join(said)
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fedhpo.cli.arguments import add_output, natural, positive
 from fedhpo.cli.output import print_json
@@ -96,18 +102,34 @@ def run(options: argparse.Namespace) -> int:
     page = Path(options.output or campaign.with_suffix(".html"))
     names = ("proposals", "alpha", "least", "pairs", "after", "seed", "equal", "tuned", "final", "metric")
     more = ("direction", "clients", "rounds", "cohort", "setup", "source", "trained", "workers")
-    sides = [options.base, *options.candidates]
-    found = verify(
-        *(Checked(*pair) for pair in zip(sides, options.checked, strict=True)) if options.checked else sides,
-        campaign=campaign,
-        control=control,
-        report=page,
-        say=(lambda text: None) if options.quiet else note,
-        **{name: getattr(options, name) for name in (*names, *more)},
-    )
+    sides: list[Any] = [options.base, *options.candidates]
+    if options.checked:
+        sides = [Checked(*pair) for pair in zip(sides, options.checked, strict=True)]
+    with _terminated():
+        found = verify(
+            *sides,
+            campaign=campaign,
+            control=control,
+            report=page,
+            say=(lambda text: None) if options.quiet else note,
+            **{name: getattr(options, name) for name in (*names, *more)},
+        )
     if options.json:
         print_json(finite({**found.to_dict(), "report": str(page), "code": found.code}))
     else:
         print(found)
         print(page)
     return found.code
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends the sides' processes too, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -38,11 +38,11 @@ class Campaign:
                 self._note(line)
 
     def begin(self, rules: Rules, facts: Mapping[str, Any]) -> None:
-        """Write the rules, or check that they are those that the campaign was begun with."""
+        """Take the rules, or check that they are those that the campaign was begun with."""
         fixed = {key: value for key, value in rules.to_dict().items() if key not in ("pairs", "after")}
         if not self.head:
+            # Written with the first line: a comparison that is refused leaves nothing behind.
             self.head = json.loads(json.dumps({"campaign": FORMAT, "rules": fixed, **facts}))
-            self._file.add(self.head)
             return
         for key, value in fixed.items():
             if self.head["rules"][key] != value:
@@ -54,6 +54,8 @@ class Campaign:
     def add(self, **line: Any) -> None:
         """Append a line; it is on disk when this returns."""
         found = json.loads(json.dumps(line))
+        if not self._file.lines:
+            self._file.add(self.head)
         self._file.add(found)
         self._note(found)
 

@@ -87,7 +87,8 @@ class Comparison:
         campaign, number = self._campaign, self._number
         said = campaign.verdict(number)
         self._check_bytes()
-        if said in (KEEP, DROP):
+        moved_on = campaign.base["digest"] != self._base.terms.identity
+        if said in (KEEP, DROP) or (said == UNDECIDED and moved_on):
             self._say(f"proposal {number} was judged before: {said}")
             return Verdict(campaign.of(number, "verdict")[-1]["facts"])
         self._rules.check_reachable(number)

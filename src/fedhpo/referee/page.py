@@ -123,9 +123,9 @@ def _proposals(
         "The difference of a keep comes from pairs trained after the decision. That of a drop comes from the "
         "pairs that decided."
     )
-    return Section(
-        "Proposals", table(columns, rows, numeric=columns[4:10]) + f"<p class=note>{text(note)}</p>"
-    )
+    notes = dict.fromkeys([note, *(one for found in verdicts.values() for one in found["notes"])])
+    told = "".join(f"<p class=note>{text(one)}</p>" for one in notes)
+    return Section("Proposals", table(columns, rows, numeric=columns[4:10]) + told)
 
 
 def _paths(head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> dict[int, list[float]]:
