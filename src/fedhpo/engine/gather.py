@@ -105,6 +105,8 @@ class Gathering:
         self._come(members[0], add)
 
     def _come(self, member: int, add: Callable[[], None]) -> None:
+        # Floating-point sums depend on their order, and workers finish in any order: what comes early waits
+        # for those before it, so that the sum has the same bits with 0 workers and with 64.
         self._waiting[member] = add
         while self.sequence and self.sequence[0] in self._waiting:
             self._waiting.pop(self.sequence.popleft())()
@@ -140,6 +142,7 @@ class Gathering:
         if not weight:
             return
         self.weight += weight
+        # An overflow is no error yet: the finished sum is checked, and rejected with a reason.
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(total, RowSum):
                 self.aggregate.add_part(total.add_to, self.size, weight)

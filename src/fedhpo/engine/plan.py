@@ -48,6 +48,8 @@ def plan(
             inside = [chosen[row] for row in rows]
             tasks.append((_task(members, inside, clip, stacked=True), inside))
             stacked.update(inside)
+    # What is left is cut by the round's size, never by the number of workers: a sum over groups has other
+    # bits than one over single updates, so that groups must be the same wherever the round is trained.
     for inside in _groups(members, [i for i in range(len(members)) if i not in stacked]):
         tasks.append((_task(members, inside, clip), inside))
     return tasks
@@ -73,6 +75,8 @@ def _task(
     first = members[inside[0]]
     jobs = tuple(replace(members[i].job, start=start) for start, i in enumerate(inside))
     shares = [share for i in inside if (share := members[i].share) is not None]
+    # A worker returns one sum a round in place of all updates, which are most of the traffic of a large
+    # model. It can do so only where nobody looks at single updates.
     sums = None
     if len(shares) == len(inside):
         rounds = list(dict.fromkeys(number for number, _ in shares))

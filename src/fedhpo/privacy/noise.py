@@ -73,6 +73,7 @@ class SeededNoise:
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """By numpy; its last bits give the value away to whoever knows how to read them."""
+        # Floating-point samples leave gaps that tell the value (Mironov, 2012): hence `ExactNoise`.
         noisy: Floats = values + self.rng.laplace(scale=scale, size=len(values))
         return noisy
 
@@ -112,6 +113,7 @@ class ExactNoise:
 
     def mean(self, scores: Floats) -> float:
         """In whole steps, rounded down."""
+        # Rounding down happens before noise is added, so that it is part of the query and costs no epsilon.
         return float(self._total(scores) // len(scores))
 
     def _total(self, scores: Floats) -> int:

@@ -240,6 +240,7 @@ class Record:
             released = f"(epsilon > 0 OR kind IN ({names}))"
             drawn = f"SELECT coalesce(max(number), 0) FROM events WHERE {released} AND result IS NOT NULL"
             self._settled = self._rows(drawn)[0][0]
+        # A record put back from a backup is whole, but forgets releases; the witness beside it does not.
         self._witness.check(self.last, self._settled)
         if self._spent["epsilon"] or (self.last and not self.get("repeatable", True)):
             self._witness.note(self.last, self._settled)
@@ -295,6 +296,8 @@ class Record:
         """
         number = self.last + 1
         costs = [int(value) for value in vars(cost or Cost()).values()]
+        # The digest covers the stored bytes and the digest before it, so that neither a changed byte nor an
+        # event that was removed or moved goes unnoticed.
         stored = squeeze(call), None if result is None else squeeze(result)
         row = (number, kind, *stored, *costs, float(epsilon), float(seconds))
         self._chain = self._seen = event_digest(self._chain, row)
@@ -318,6 +321,8 @@ class Record:
 
         `facts` of the run that go with the result are kept in the same transaction.
         """
+        # A private release is charged before it is drawn: a crash between the two wastes epsilon, the other
+        # order would spend it unrecorded.
         columns = ", ".join(f"{name} = ?" for name in ("result", *COSTS))
         costs = [int(value) for value in vars(cost or Cost()).values()]
         self._charge(costs, 0.0, 0.0)

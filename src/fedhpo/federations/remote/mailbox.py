@@ -115,6 +115,8 @@ class Post:
 
     def send(self) -> None:
         """Push a message to every node that has something waiting and nothing in flight."""
+        # A node takes one message at a time: two that arrive together would train two models at once in its
+        # memory, and the second one's deadline would run while it waits.
         out: list[tuple[Outgoing, _Sent]] = []
         for line in [line for line in self._lines.values() if line]:
             node = line[0].node if line[0].node is not None else self.node_of(line[0].client)
@@ -149,6 +151,7 @@ class Post:
         return items
 
     def _message(self, items: list[Item], node: int, seconds: float) -> Outgoing:
+        # Tasks about the same model share one copy of it: ten clients' worth of tasks cost one transfer.
         parcels = list(dict.fromkeys(item.model for item in items if item.model is not None))
         names = {parcel: f"model-{place}" for place, parcel in enumerate(parcels)}
         tasks = [
@@ -162,11 +165,14 @@ class Post:
         """Send what can go, take what came; with nothing come, rest for a while."""
         self.send()
         came = list(self.transport.pull([*self._sent, *self._late])) if self._sent else []
+        # A node that replies twice to one message has not been honest about one of them, and nothing says
+        # which: neither is used.
         twice = {key for key, n in Counter(reply.to for reply in came).items() if n > 1}
         for message in came:
             self._receive(message, twice)
         now = self.clock()
         for key in [key for key, sent in self._sent.items() if now > sent.until]:
+            # Remembered for another deadline, so that its reply is recognised as late, not as unasked for.
             sent = self._late[key] = self._sent.pop(key)
             sent.until = now + self.deadline
             self._free(sent)
@@ -197,7 +203,7 @@ class Post:
             self._end_all(sent, Status.FAILED, ours(Why.REJECTED, "it replied more than once"))
         elif message.trouble is not None:
             self._trouble(sent, message.trouble)
-        elif message.node != sent.node:
+        elif message.node != sent.node:  # else one client could answer for another
             self.note("replies by another node", f"client {sent.items[0].client}")
             self._end_all(sent, Status.FAILED, ours(Why.REJECTED, "the reply is by another node"))
         else:
