@@ -14,6 +14,7 @@ from fedhpo.engine.executor import Executor, Job, Setup, TrainTask
 from fedhpo.engine.flat import FlatModel, shape_key
 from fedhpo.engine.hyperparameters import Local
 from fedhpo.engine.local import train
+from fedhpo.federations.simulate import simulate
 
 
 def mlp():
@@ -186,18 +187,63 @@ class FromFlat(Viewing):
         return super().forward(x.view(-1, 2, 8, 8))
 
 
+class FlatReshaping(Reshaping):
+    def forward(self, x):
+        return super().forward(x.view(-1, 2, 8, 8))
+
+
+class Normed(Reshaping):
+    """The gradient of the convolution's bias is zero but for rounding: it says nothing of a layout."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, self.convolution.out_channels)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.norm(self.convolution(x))).flatten(1))
+
+
+class Misread(Reshaping):
+    """Reads its numbers as they lie in memory: with another layout it computes something else."""
+
+    def forward(self, x):
+        found = torch.relu(self.convolution(x))
+        return self.out(torch.as_strided(found, (len(x), found[0].numel()), (found[0].numel(), 1)))
+
+
+def test_a_layout_that_the_model_cannot_take_is_told():
+    data = from_clients([{"train": (np.zeros((4, 2, 8, 8), np.float32), np.zeros(4, np.int64))}], classes=3)
+    said = []
+    for factory in (Reshaping, Viewing, lambda: nn.Sequential(nn.Flatten(), nn.Linear(128, 3))):
+        with simulate(factory, data, workers=0) as federation:
+            federation.start(0, {}, 0)
+            said.append(federation.describe().get("layout"))
+    assert said[0] == "channels last"
+    assert "channels first: the model's code fails with it" in said[1]
+    assert said[2] is None
+
+
 @pytest.mark.parametrize(
     ("factory", "shape", "expected"),
-    [(Reshaping, (2, 8, 8), True), (Viewing, (2, 8, 8), False), (FromFlat, (128,), False)],
+    [
+        (Reshaping, (2, 8, 8), True),
+        (Normed, (2, 8, 8), True),
+        (Viewing, (2, 8, 8), False),
+        (Misread, (2, 8, 8), False),
+        (FromFlat, (128,), False),
+        (FlatReshaping, (128,), True),
+    ],
 )
 def test_channels_last_where_the_model_can_take_it(factory, shape, expected):
     torch.manual_seed(0)
     x, y = torch.randn(10, *shape), torch.randint(0, 3, (10,))
     ours = factory()
     theirs, h = copy.deepcopy(ours), Local(lr=0.1, batch_size=4, epochs=2)
-    assert to_channels_last(ours, x[:2]) is expected
+    why = to_channels_last(ours, x[:2])
+    assert (why == "") is expected
     assert ours.convolution.weight.is_contiguous() is not expected
-    train(FlatModel(ours), x, y, h, np.random.default_rng(1), channels_last=expected)
+    last = expected and x.ndim == 4
+    train(FlatModel(ours), x, y, h, np.random.default_rng(1), channels_last=last)
     oracle(theirs, x, y, h, np.random.default_rng(1))
     for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)

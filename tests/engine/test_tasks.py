@@ -1,6 +1,7 @@
 """Kinds of data and models through a whole federation: texts, regression, users' own functions, layers."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -121,6 +122,16 @@ def linear():
     return nn.Linear(5, 3)
 
 
+class FunctionalDropoutAlways(nn.Linear):
+    """Draws random numbers in scoring, too."""
+
+    def __init__(self):
+        super().__init__(5, 3)
+
+    def forward(self, x):
+        return super().forward(F.dropout(x, 0.5, training=True))
+
+
 @pytest.mark.parametrize("stacking", [True, False])
 def test_the_users_own_loss_is_descended_and_reported(stacking):
     data = classification()
@@ -179,10 +190,61 @@ def test_the_users_own_training_gets_model_data_hyperparameters_and_generator():
     assert by_client[3] != by_client[1]
 
 
-@pytest.mark.parametrize("rows_per_task", [4, 2048])
-def test_evaluation_equals_a_loop_over_clients(monkeypatch, rows_per_task):
-    monkeypatch.setattr("fedhpo.federations.simulated._ROWS_PER_TASK", rows_per_task)
-    monkeypatch.setattr("fedhpo.engine.score.BATCH", 7)
+def cut_into(monkeypatch, parts):
+    """Batches of 7 rows, and parts of so many of them, whatever they cost."""
+
+    def pieces(effort, rows, workers, alike):
+        bounds = [*range(0, rows, 7 * parts), rows]
+        return list(itertools.pairwise(bounds))
+
+    monkeypatch.setattr("fedhpo.engine.effort.LEAST_BATCH", 7)
+    monkeypatch.setattr("fedhpo.engine.effort.MOST_BATCH", 7)
+    monkeypatch.setattr("fedhpo.engine.effort.Effort.pieces", pieces)
+
+
+@pytest.mark.parametrize("model", ["mlp", FunctionalDropoutAlways], ids=["mlp", "draws"])
+def test_scores_are_the_same_bits_however_rows_are_cut(monkeypatch, model):
+    found = []
+    for parts in (1, 2, 100):
+        cut_into(monkeypatch, parts)
+        with simulate(model, classification(), workers=0) as federation:
+            federation.start(0, {}, 0)
+            [scores] = federation.evaluate([0], [4, 0, 2, 0], "train")
+        assert np.isfinite(scores.loss).all()
+        found.append((scores.loss.tobytes(), scores.accuracy.tobytes()))
+    assert len(set(found)) == 1
+
+
+class Refuses(nn.Linear):
+    """Raises at a batch with a row that begins with 99."""
+
+    def __init__(self):
+        super().__init__(5, 3)
+
+    def forward(self, x):
+        if (x[:, 0] == 99).any():
+            raise ValueError("99 is no number")
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 100])
+def test_a_batch_that_fails_is_that_of_its_clients_alone(monkeypatch, parts):
+    cut_into(monkeypatch, parts)
+    rows = [(np.ones((5, 5), np.float32), np.zeros(5, np.int64)) for _ in range(6)]
+    rows[3][0][4, 0] = 99  # in the third batch of 7, with rows of the clients 2, 3 and 4
+    clients = [{"train": one} for one in rows]
+    clients[0]["validation"] = rows[0]
+    with simulate(Refuses, clients, workers=0) as federation:
+        federation.start(0, {}, 0)
+        [scores] = federation.evaluate([0], range(6), "train")
+    assert set(scores.reasons) == {2, 3, 4}
+    assert "99 is no number" in scores.reasons[3].text
+    assert np.isnan(scores.loss).tolist() == [False, False, True, True, True, False]
+
+
+@pytest.mark.parametrize("parts", [1, 100])
+def test_evaluation_equals_a_loop_over_clients(monkeypatch, parts):
+    cut_into(monkeypatch, parts)
     data = classification()
     with simulate("mlp", data, workers=0) as federation:
         federation.start(0, {}, 0)

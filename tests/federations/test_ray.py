@@ -90,6 +90,7 @@ def test_a_node_killed_in_the_middle_of_a_round_changes_nothing(cluster, large, 
             if number == 0:
                 ray.get([member.starting for member in members if member.starting is not None])
             if number == 2:
+                there._pool._dispatch()  # as somebody who asks for results does
                 assert all(member.sent for member in members)  # both are at work
                 cluster.remove_node(second, allow_graceful=False)
 

@@ -167,7 +167,7 @@ def test_scores_in_a_round_need_clients_that_train_and_validate(data):
 
 
 def test_many_clients_without_rows_are_scored_in_parts(data, monkeypatch):
-    monkeypatch.setattr("fedhpo.federations.simulated._ROWS_PER_TASK", 2)
+    monkeypatch.setattr("fedhpo.engine.effort.Effort.pieces", lambda *_: [(0, 1), (1, 2)])
     first = small_clients()[0]
     clients = [
         {"train": first["train"]} | ({"validation": first["test"]} if i == 3 else {}) for i in range(9)

@@ -24,6 +24,8 @@ from fedhpo.tuning.setup import _total
 
 #: Whose report.html is written and whose page is asked for: each says something of its own.
 SHOWN = ("fedex", "private", "trouble")
+#: Their evaluations are of one batch, and their stacks are not cut: they come to the same bits all the same.
+AS_BEGUN = {**version.NUMBERS, "cuts": 1}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,7 @@ def test_a_stopped_run_goes_on_to_its_stored_result(name, tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["fedtune", "proxy"])
 def test_a_total_without_effect_that_a_run_was_begun_with_stands_in_no_ones_way(name, tmp_path, monkeypatch):
     monkeypatch.chdir(HERE)
+    monkeypatch.setattr(tune, "NUMBERS", AS_BEGUN)
     same_bits = probe() == expected()["probe"]
     assert resumed(f"finished-{name}", tmp_path, same_bits=same_bits) == "same"
 
@@ -92,7 +95,7 @@ RAISED = {"stopped-own-function": "engine", "stopped-private": "privacy", "stopp
 def test_a_raised_number_refuses_the_run_with_the_commit_to_use_and_reads_it(name, tmp_path, monkeypatch):
     what = RAISED[name]
     monkeypatch.chdir(HERE)
-    monkeypatch.setattr(tune, "NUMBERS", {**version.NUMBERS, what: 2})
+    monkeypatch.setattr(tune, "NUMBERS", {**AS_BEGUN, what: 2})
     monkeypatch.setattr(version, "RAISED", (version.Raised(what, 1, "6a36d7f"),))
     run = unpacked(name, tmp_path)
     message = rf"number of {what} 1, now 2\): to resume it, in a clone of fedhpo: git checkout 6a36d7f && pip"
@@ -103,7 +106,7 @@ def test_a_raised_number_refuses_the_run_with_the_commit_to_use_and_reads_it(nam
 
 
 def test_a_number_concerns_only_the_runs_that_depend_on_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(tune, "NUMBERS", {**version.NUMBERS, "privacy": 2, "remote": 2})
+    monkeypatch.setattr(tune, "NUMBERS", {**AS_BEGUN, "privacy": 2, "remote": 2})
     assert go_on(kept_runs()["finished-sha"], unpacked("finished-sha", tmp_path)).status == "finished"
 
 

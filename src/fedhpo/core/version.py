@@ -20,6 +20,7 @@ NUMBERS: Mapping[str, int] = {
     "privacy": 1,  # what is released, and how: runs with private scores
     "remote": 1,  # what is made of the replies of clients asked by messages: Flower, NVFlare
     "fold": 2,  # the order of sums of 32 updates, or of large ones: of the same, where they can repeat
+    "cuts": 2,  # tasks are cut by cost, convolutions laid out by rule: simulations of torch modules
     "rows": 2,  # large embeddings train and are summed by touched rows: simulations of models that have some
 }
 #: The last commit of each version.
@@ -38,7 +39,11 @@ class Raised(NamedTuple):
 
 
 #: Every number that was raised since 0.2.0, the first one first.
-RAISED: tuple[Raised, ...] = (Raised("fold", 1, "7b86ea6"), Raised("rows", 1, "46e2936"))
+RAISED: tuple[Raised, ...] = (
+    Raised("fold", 1, "7b86ea6"),
+    Raised("rows", 1, "46e2936"),
+    Raised("cuts", 1, "c6229fb"),
+)
 
 
 def commit_of(version: str | None, numbers: Mapping[str, int]) -> str | None:

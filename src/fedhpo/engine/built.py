@@ -43,11 +43,11 @@ def look_at(
     model: FlatModel, x: Tensor, y: Tensor, loss: LossFunction | None, own_training: bool = False
 ) -> Built:
     """Try a model on a few rows."""
-    channels_last = to_channels_last(model.module, x)
+    why = to_channels_last(model.module, x)
     hand = None if own_training else by_hand(model, x, y, loss)
     return Built(
         model,
-        channels_last,
+        why == "" and x.ndim == 4,
         draws(model.module, x),
         mixes(model.module, x, y, loss, training=False),
         dropout_layers(model.module),
@@ -56,27 +56,62 @@ def look_at(
     )
 
 
-def to_channels_last(module: nn.Module, x: Tensor) -> bool:
-    """Lay a convolutional model out channels last, which is faster; not if its own code cannot take that."""
-    if x.ndim != 4 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
-        return False
+def to_channels_last(module: nn.Module, x: Tensor) -> str | None:
+    """Lay a model with two-dimensional convolutions out channels last, which is faster; else say why not.
+
+    None where there is nothing to lay out. The architecture decides, and a check that its own code takes the
+    layout: output and gradients for numbers from a fixed seed are the same but for rounding. What is rounded
+    otherwise differs by a few units of float32 in the sums; an activation at its bend, or the largest of
+    equals, may then go the other way, for one place of many. What is read in a wrong order differs wholly.
+    The root of float32's unit lies far from both.
+    """
+    if not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        return None
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        return "inputs are not one tensor of real numbers"
     module.eval()
+    generator = torch.Generator().manual_seed(0)
+    tried = torch.rand(x.shape, generator=generator).to(x.device)
     try:
-        usual = _output_and_gradients(module, x)
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        other = _output_and_gradients(module, x.contiguous(memory_format=torch.channels_last))
-        can = all(alike(a, b) for a, b in zip(usual, other, strict=True))
-    except Exception:  # such as `view` of what is no longer contiguous
-        can = False
-    if not can:
+        usual = _output_and_gradients(module, tried)
+    except Exception as error:  # what fails always will be told in training
+        return f"the model fails on numbers from 0 to 1: {type(error).__name__}"
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    try:
+        why = _difference(usual, _output_and_gradients(module, laid_out(tried)))
+    except Exception as error:  # such as `view` of what is no longer contiguous
+        told = f"{type(error).__name__}; `reshape` or `flatten` in place of `view` may help"
+        why = f"the model's code fails with it ({told})"
+    if why:
         module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    return can
+    return why
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """Images channels last; other inputs as they are."""
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+
+def _difference(usual: list[Tensor], other: list[Tensor]) -> str:
+    """What differs by more than rounding: outputs by their own size, gradients by that of all of them."""
+    unit = torch.finfo(torch.float32).eps ** 0.5
+    if len(usual) != len(other):
+        return "other parameters get a gradient with it"
+    for name, first, second in (("output", usual[:1], other[:1]), ("gradients", usual[1:], other[1:])):
+        sizes, apart = (
+            sum(float(part.double().square().sum()) for part in parts)
+            for parts in (first, [a - b for a, b in zip(first, second, strict=True)])
+        )
+        if not apart**0.5 <= unit * sizes**0.5:  # also where one is no number
+            return f"the model's {name} differ{'s' if name == 'output' else ''} with it"
+    return ""
 
 
 def _output_and_gradients(module: nn.Module, x: Tensor) -> list[Tensor]:
     with torch_generator():
         torch.manual_seed(0)
-        output = forward(module, x)
+        told = forward(module, x)
+    output = told.logits if isinstance(told, Answer) and told.logits is not None else told
     trainable = [p for p in module.parameters() if p.requires_grad]
     if not output.requires_grad:
         return [output]

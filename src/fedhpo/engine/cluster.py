@@ -34,8 +34,8 @@ _ATTEMPTS = 2
 _PATIENCE = 300.0
 #: Workers that may be lost one after the other before any of them has started.
 _STARTS = 5
-#: Orders that travel together, at most: a message costs milliseconds, a tiny training less.
-_TOGETHER = 16
+#: Nominal seconds of orders that travel together: a message costs milliseconds, a tiny training less.
+_TOGETHER = 20e-3
 
 
 class _Server:
@@ -138,6 +138,8 @@ class RayPool(Pool):
         self._setup = ray.put(setup)
         self._placed: dict[int, tuple[Vector, Any, int]] = {}
         self._orders: deque[Order] = deque()
+        #: Nominal seconds of them; and those of a fair share, when the last of them came.
+        self._waiting = self._fair = 0.0
         self._attempts: dict[Order, int] = {}
         self._ended: deque[Done] = deque()
         #: Workers that may be sent something, by how much they hold: nobody is looked for.
@@ -162,7 +164,11 @@ class RayPool(Pool):
             self._orders.appendleft(order)
         else:
             self._orders.append(order)
-        self._dispatch()
+        self._waiting += order.seconds
+        self._fair = self._waiting / len(self._members)
+        # What comes by single orders waits for more of them, or for somebody who asks for results.
+        if order.parts or self._fair >= _TOGETHER:
+            self._dispatch()
 
     def next(self) -> Done:
         while not self._ended:
@@ -207,10 +213,15 @@ class RayPool(Pool):
 
     def _together(self) -> list[Order]:
         """Orders for one message. What adds up goes alone: if one of its parts is lost, it alone fails."""
-        fair = len(self._orders) // (HELD * max(1, len(self._members) - self._starting))
+        enough = min(_TOGETHER, self._fair)
         found = [self._orders.popleft()]
-        while not found[0].parts and len(found) < min(fair, _TOGETHER) and not self._orders[0].parts:
+        seconds = found[0].seconds
+        while self._orders and not found[0].parts and not self._orders[0].parts:
+            if seconds + self._orders[0].seconds / 2 > enough:
+                break
             found.append(self._orders.popleft())
+            seconds += found[-1].seconds
+        self._waiting = self._waiting - seconds if self._orders else 0.0
         return found
 
     def _place(self, vector: Vector) -> Any:
@@ -280,6 +291,7 @@ class RayPool(Pool):
                     self._ended.append(Done(order, failure=lost))
                 else:
                     self._orders.appendleft(order)
+                    self._waiting += order.seconds
         worker.sent.clear()
         worker.starting = None
 

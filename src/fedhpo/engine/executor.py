@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,15 @@ from fedhpo.engine.loss import LossFunction
 from fedhpo.engine.lr_schedule import factor
 from fedhpo.engine.outputs import Collate, collated
 from fedhpo.engine.rows import Ids, RowChange, RowLayout, RowModel, RowSum, UnknownRow
-from fedhpo.engine.score import ClientScores, per_client_metrics, score
+from fedhpo.engine.score import (
+    BATCH,
+    ClientScores,
+    PartScores,
+    PartSums,
+    batch_sums,
+    per_client_metrics,
+    score,
+)
 from fedhpo.engine.stacked import Stack, StackedRun, stack_weights
 from fedhpo.engine.view import ClientView, DataView
 from fedhpo.protocol.bounds import MOST, trouble_with
@@ -127,11 +136,17 @@ class TrainTask:
 
 @dataclass(frozen=True)
 class ScoreTask:
-    """Score one model at these clients on one split."""
+    """Score one model at these clients on one split.
+
+    `part` says which of their rows, put one after the other: how many are skipped, how many follow, and how
+    many are scored at once. Models whose scores of a row depend on other rows are scored by whole clients:
+    those whose first row lies there.
+    """
 
     shape: str
     clients: NDArray[np.int64]
     split: str
+    part: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -341,7 +356,7 @@ class Executor:
             results.append(result)
         return results
 
-    def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64]:
+    def _score(self, task: ScoreTask, start: Vector) -> NDArray[np.float64] | PartScores:
         """Loss, accuracy, and the further metrics, a row each; a column for each client."""
         if self._spoilt is not None:
             raise self._spoilt
@@ -349,6 +364,8 @@ class Executor:
         built.model.load(start)
         split = self.view.split(task.split)
         rows = [split.rows(int(client)) for client in task.clients]
+        if task.part is not None:
+            return self._score_part(built, task.clients, rows, *task.part)
         if not (built.draws or built.mixes):
             return self._measured(built, rows)
         # A client's score must not depend on which clients are scored with it.
@@ -359,6 +376,42 @@ class Executor:
                 self._seed_torch(int(client))
             values[:, i] = np.stack(self._base(built, [rows[i]], outputs))[:, 0]
         return np.vstack([values, *self._further(outputs, rows)])
+
+    def _score_part(
+        self,
+        built: Built,
+        clients: NDArray[np.int64],
+        rows: list[NDArray[np.int64]],
+        skipped: int,
+        count: int,
+        batch: int,
+    ) -> PartScores:
+        found = PartSums()
+        built.model.module.eval()
+        if built.draws or built.mixes:
+            first = np.cumsum([0, *map(len, rows)])[:-1]
+            for place in np.flatnonzero((first >= skipped) & (first < skipped + count)).tolist():
+                found.take(np.full(1, place), partial(self._score_alone, built, clients[place], rows[place]))
+            return found.found()
+        owners = np.repeat(np.arange(len(rows)), [len(own) for own in rows])[skipped : skipped + count]
+        everything = np.concatenate(rows)[skipped : skipped + count]
+        for begin in range(0, count, batch):
+            inside = everything[begin : begin + batch]
+            found.take(owners[begin : begin + batch], partial(self._batch_sums, built, inside))
+        return found.found()
+
+    def _score_alone(self, built: Built, client: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The sums of one client's rows, in batches of its own."""
+        if built.draws:
+            self._seed_torch(int(client))
+        parts = [self._batch_sums(built, rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
+        return np.concatenate(parts, 1).sum(1, keepdims=True) if parts else np.zeros((3, 1))
+
+    def _batch_sums(self, built: Built, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        setup = self.setup
+        return batch_sums(
+            built.model.module, self.view, rows, setup.loss, built.channels_last, collate=setup.collate
+        )
 
     def _measured(self, built: Built, rows: list[NDArray[np.int64]]) -> NDArray[np.float64]:
         outputs: list[NDArray[Any]] = []

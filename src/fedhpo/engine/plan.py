@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fedhpo.engine.executor import Job, Shares, TrainTask
 from fedhpo.engine.fold import together
 from fedhpo.engine.rows import RowLayout
-from fedhpo.engine.stacked import stacks
+from fedhpo.engine.stacked import RUN, stacks
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Member:
     """A job to plan. `stack` is its batch size and number of steps if it may be stacked, else None.
 
     `share` is the round to whose sum its update is added at the worker, and the weight there; None if the
-    update itself is needed. `rows` says how the updates of its round are summed by rows.
+    update itself is needed. `rows` says how the updates of its round are summed by rows. `seconds` are
+    nominal (`fedhpo.engine.effort`).
     """
 
     job: Job
@@ -30,6 +31,7 @@ class Member:
     stack: tuple[int, int] | None
     share: tuple[int, float] | None = None
     rows: RowLayout | None = None
+    seconds: float = 0.0
 
 
 def plan(
@@ -44,7 +46,8 @@ def plan(
     stacked: set[int] = set()
     for chosen in kinds.values():
         sizes = [stack for i in chosen if (stack := members[i].stack) is not None]
-        for rows in stacks(sizes, members[chosen[0]].parameters, device):
+        costs = [RUN + members[i].seconds for i in chosen]
+        for rows in stacks(sizes, costs, members[chosen[0]].parameters, device):
             inside = [chosen[row] for row in rows]
             tasks.append((_task(members, inside, clip, stacked=True), inside))
             stacked.update(inside)

@@ -37,7 +37,7 @@ class Order:
     """A task on its way: the start weights it needs, and the shape of its output, if it has one.
 
     `parts` are the ends of other orders whose outputs it adds up. A `kept` output may stay where it was made:
-    it becomes a part of another order, and is not read here.
+    it becomes a part of another order, and is not read here. `seconds` are nominal (`fedhpo.engine.effort`).
     """
 
     task: Task
@@ -45,6 +45,7 @@ class Order:
     output: tuple[int, int] | None = None
     parts: Sequence[Done] = ()
     kept: bool = False
+    seconds: float = 0.0
 
     @property
     def vectors(self) -> list[Vector]:

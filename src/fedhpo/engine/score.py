@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedhpo.engine.loss import LossFunction, sample_sums
 from fedhpo.engine.outputs import Answer, Batch, Collate, collated, forward, trimmed
 from fedhpo.engine.view import DataView
 from fedhpo.protocol.metrics import Metric, at_clients
+from fedhpo.protocol.reasons import Reason, raised
 
 BATCH = 256
 
@@ -42,23 +43,41 @@ def score(
     module.eval()
     everything = np.concatenate(rows) if rows else np.empty(0, np.int64)
     sums = np.empty((3, len(everything)))
+    for begin in range(0, len(everything), BATCH):
+        batch = everything[begin : begin + BATCH]
+        sums[:, begin : begin + BATCH] = batch_sums(
+            module, view, batch, loss, channels_last, outputs, collate
+        )
+    return per_client(sums, np.array([len(r) for r in rows], np.int64))
+
+
+def batch_sums(
+    module: nn.Module,
+    view: DataView,
+    rows: NDArray[np.int64],
+    loss: LossFunction | None = None,
+    channels_last: bool = False,
+    outputs: list[NDArray[Any]] | None = None,
+    collate: Collate | None = None,
+) -> NDArray[np.float64]:
+    """Loss, correct and counted targets of each row of one batch; the module is in its mode for scoring."""
     # Not `inference_mode`: what a model keeps from here for later (a table of positions, say) could then
     # not be used in training.
     with torch.no_grad():
-        for begin in range(0, len(everything), BATCH):
-            x, y = view.gather(everything[begin : begin + BATCH])
-            if channels_last:
-                x = x.contiguous(memory_format=torch.channels_last)
-            if collate is not None:
-                x, y = collated(collate, x, y)
-            elif isinstance(x, Batch):
-                x = trimmed(x)
-            told = forward(module, x)
-            if outputs is not None:
-                outputs.append(_told(_scores(told), y).cpu().numpy())
-            for i, values in enumerate(sample_sums(told, y, loss)):
-                sums[i, begin : begin + BATCH] = values.cpu().numpy()
-    return per_client(sums, np.array([len(r) for r in rows], np.int64))
+        x, y = view.gather(rows)
+        if channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        if collate is not None:
+            x, y = collated(collate, x, y)
+        elif isinstance(x, Batch):
+            x = trimmed(x)
+        told = forward(module, x)
+        if outputs is not None:
+            outputs.append(_told(_scores(told), y).cpu().numpy())
+        found = np.empty((3, len(rows)))
+        for i, values in enumerate(sample_sums(told, y, loss)):
+            found[i] = values.cpu().numpy()
+    return found
 
 
 def _scores(told: Any) -> Tensor:
@@ -93,9 +112,54 @@ def per_client_metrics(
     return [at_clients(metric, parts) for metric in metrics]
 
 
+class PartScores(NamedTuple):
+    """What a part of an evaluation adds to its clients: sums of loss, correct and counted targets.
+
+    Sums are those of a batch's rows of one client: it does not matter in how many parts rows are scored.
+    `failures` says of the clients with rows in a batch that failed, why.
+    """
+
+    places: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    failures: dict[int, Reason]
+
+
+class PartSums:
+    """Collects what the batches of a part add."""
+
+    def __init__(self) -> None:
+        self._places: list[NDArray[np.int64]] = []
+        self._sums: list[NDArray[np.float64]] = []
+        self.failures: dict[int, Reason] = {}
+
+    def take(self, owners: NDArray[np.int64], score: Callable[[], NDArray[np.float64]]) -> None:
+        """Score a batch whose rows have these owners; it may fail."""
+        places, inside = np.unique(owners, return_inverse=True)
+        try:
+            found = score()
+        except Exception as error:  # clients that fail are reported, they do not end the run
+            self.failures |= {int(place): raised(error) for place in places if place not in self.failures}
+            return
+        self._places.append(places)
+        self._sums.append(
+            np.stack([np.bincount(inside, weights=row, minlength=len(places)) for row in found])
+        )
+
+    def found(self) -> PartScores:
+        """All of it."""
+        if not self._places:
+            return PartScores(np.empty(0, np.int64), np.empty((3, 0)), self.failures)
+        return PartScores(np.concatenate(self._places), np.concatenate(self._sums, 1), self.failures)
+
+
+def means(sums: NDArray[np.float64]) -> ClientScores:
+    """From each client's sums of loss, correct and counted targets."""
+    losses, correct, counted = sums
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return ClientScores(losses / counted, correct / counted)
+
+
 def per_client(sums: NDArray[np.float64], sizes: NDArray[np.int64]) -> ClientScores:
     """Means per client from per-sample sums of loss, correct and counted targets."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    losses, correct, counted = (np.bincount(owner, weights=row, minlength=len(sizes)) for row in sums)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return ClientScores(losses / counted, correct / counted)
+    return means(np.stack([np.bincount(owner, weights=row, minlength=len(sizes)) for row in sums]))

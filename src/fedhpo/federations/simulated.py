@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +28,8 @@ from fedhpo.data.fingerprint import data_of
 from fedhpo.data.lazy import source_of
 from fedhpo.data.profile import majority_share
 from fedhpo.engine import flat
+from fedhpo.engine.built import to_channels_last
+from fedhpo.engine.effort import UNKNOWN, Effort, effort_of
 from fedhpo.engine.executor import Executor, Job, JobResult, ScoreTask, Setup, Shares, TrainTask
 from fedhpo.engine.factory import ZooModel
 from fedhpo.engine.fingerprint import model_of
@@ -39,6 +42,7 @@ from fedhpo.engine.lr_schedule import why_no_horizon
 from fedhpo.engine.plan import Member, plan
 from fedhpo.engine.pool import Done, Order, Pool, start_pool
 from fedhpo.engine.rows import MOST_SHARE, RowLayout, RowSum, exact, has_tables, row_layout
+from fedhpo.engine.score import PartScores, means
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
 from fedhpo.federations.branches import Branches, Whole
@@ -76,8 +80,8 @@ from fedhpo.space.config import Config
 from fedhpo.workers.spawn import cores, refuse_in_worker
 
 SPLITS = get_args(SplitName)
-#: Rows that one scoring task takes on; tasks follow the clients, never the number of workers.
-_ROWS_PER_TASK = 2048
+#: Nominal seconds of a scoring task that follows the clients.
+_SCORED = 20e-3
 #: What a client sends back of an evaluation: loss, accuracy and size.
 _SCORE_BYTES = 24
 
@@ -94,6 +98,10 @@ class _Shape:
     #: How clients train and send the rows of large embeddings that they touch; else why they do not.
     rows: RowLayout | None = None
     dense: str = ""
+    #: What its forward pass costs.
+    effort: Effort = UNKNOWN
+    #: Why convolutions are not laid out channels last; empty where they are, None where there are none.
+    layout: str | None = None
 
 
 class _Models:
@@ -109,7 +117,8 @@ class _Models:
 
     def first(self, hyperparameters: Mapping[str, Any], seed: int) -> tuple[_Shape, Vector]:
         model = fresh_model(self.shapes, hyperparameters, seed)
-        return self._look(hyperparameters, model), model.vector()
+        weights = model.vector()  # before anybody tries the model
+        return self._look(hyperparameters, model), weights
 
     def shape(self, hyperparameters: Mapping[str, Any]) -> _Shape:
         """What is known of models with these hyperparameters."""
@@ -126,14 +135,19 @@ class _Models:
         warn_of_batch_norm(model.module)
         warn_of_drawn(model)
         largest, hand, rows, dense = 0.0, False, None, ""
+        executor = Executor(self._setup)
         if self._setup.train is None and not model.frozen:  # else the plain path is taken
-            executor = Executor(self._setup)
             hand = executor.trains_by_hand(shape)
             if self._stacking:
                 largest = self._largest(executor, shape)
         if has_tables(model):
             rows, dense = self._rows(model)
-        return _Shape(model.size, model.trainable_size, largest, model.shapes, hand, rows, dense)
+        effort, (x, y) = UNKNOWN, executor.sample()
+        if self._setup.device == "cpu":
+            effort = effort_of(model.module, x, len(y))
+        layout = to_channels_last(model.module, x)
+        size, trained, shapes = model.size, model.trainable_size, model.shapes
+        return _Shape(size, trained, largest, shapes, hand, rows, dense, effort, layout)
 
     def _rows(self, model: FlatModel) -> tuple[RowLayout | None, str]:
         """How models of this shape travel by rows, or why not."""
@@ -170,6 +184,13 @@ class Adversary(Protocol):
         """Scores in which those of hostile clients are replaced."""
 
 
+def _layout(shapes: Collection[_Shape]) -> dict[str, str]:
+    """How images lie in memory, where there are convolutions."""
+    found = dict.fromkeys(shape.layout for shape in shapes if shape.layout is not None)
+    said = [f"channels first: {why}" if why else "channels last" for why in found]
+    return {"layout": "; ".join(said)} if said else {}
+
+
 def _embeddings(shapes: Collection[_Shape]) -> dict[str, str]:
     """How large embeddings are trained, where there are any."""
     names = dict.fromkeys(table.name for shape in shapes if shape.rows for table in shape.rows.tables)
@@ -192,7 +213,7 @@ def _by_row(places: Sequence[tuple[Round, int]], rows: Sequence[int]) -> list[tu
 class SimulatedFederation(HoldsTrials):
     """Clients in this machine's memory; see `fedhpo.simulate` for the arguments."""
 
-    place, local_scorings = "simulation", LOCAL_SCORINGS
+    place, local_scorings, cut_by_cost = "simulation", LOCAL_SCORINGS, True
 
     def __init__(
         self,
@@ -334,7 +355,8 @@ class SimulatedFederation(HoldsTrials):
             if task.rows is not None:
                 found = (self._rows_of(task.shape, task.rows, job.client) for job in task.jobs)
                 width = task.rows.room(min(sum(found), task.rows.rows))
-            orders.append(Order(task, weights, (max(shares) + 1, width)))
+            cost = sum(wanted[i].seconds for i in members)
+            orders.append(Order(task, weights, (max(shares) + 1, width), seconds=cost))
             self._running[orders[-1]] = chosen
             for one, together in _by_row(chosen, shares):
                 units[one.work.trial].append(together)
@@ -459,13 +481,15 @@ class SimulatedFederation(HoldsTrials):
         trial, client = one.trial, int(one.work.cohort[member])
         shape = self._trials.shapes[trial.shape]
         config: Any = one.work.client
-        stack = None
+        stack, rows = None, int(self._train_sizes[client])
+        samples, steps = rows, 1  # of a rule, or training of the user's own, more is not known
         if not one.work.by_rule:
             config = one.work.config_of(member)
-            if shape.stacked_batch:
-                h, rows = parse(Local, "client", config), int(self._train_sizes[client])
+            if self._setup.train is None:
+                h = parse(Local, "client", config)
+                samples, steps = h.samples(rows), h.steps(rows)
                 if h.plain and not h.dropout and min(h.batch_size, rows) <= shape.stacked_batch:
-                    stack = (h.batch_size, h.steps(rows))
+                    stack = (h.batch_size, steps)
         job = Job(
             client,
             0,
@@ -477,10 +501,11 @@ class SimulatedFederation(HoldsTrials):
         )
         share = None
         if self._sums(one.work):
-            rows, limits = int(self._train_sizes[client]), one.gathering.limits
+            limits = one.gathering.limits
             rows = rows if limits is None else min(rows, int(limits[0][member]))
             share = one.work.trial, self._aggregation.weight(rows)
-        return Member(job, trial.shape, shape.size, one.work.scores, stack, share, one.rows)
+        seconds = shape.effort.training(samples, 0 if stack else steps)  # a stack shares its calls
+        return Member(job, trial.shape, shape.size, one.work.scores, stack, share, one.rows, seconds)
 
     def _sums(self, work: Work) -> bool:
         """Whether workers may add up the updates of a round: nobody looks at single ones."""
@@ -611,31 +636,38 @@ class SimulatedFederation(HoldsTrials):
         self._trials.idle(*trials)
         chosen = self._known_clients(clients)
         sizes = self._split_sizes(split)[chosen]
-        bounds = np.unique(np.cumsum(np.maximum(sizes, 1)) // _ROWS_PER_TASK, return_index=True)[1].tolist()
-        chunks = list(zip(bounds, [*bounds[1:], len(chosen)], strict=True)) if len(chosen) else []
-        if chunks and any(metric.pooled for metric in self._setup.metrics):
-            chunks = [(0, len(chosen))]  # a pooled metric sees all rows at once
-        orders: dict[Order, tuple[int, slice]] = {}
         names = [metric.name for metric in self._setup.metrics]
         values = np.full((len(trials), 2 + len(names), len(chosen)), np.nan)
         status = np.zeros((len(trials), len(chosen)), np.int8)
         reasons: list[dict[int, Reason]] = [{} for _ in trials]
-        for i, trial in enumerate(self._trials[number] for number in trials):
-            for begin, end in chunks:
-                order = Order(ScoreTask(trial.shape, chosen[begin:end], split), [trial.evaluated])
-                orders[order] = i, slice(begin, end)
-                self._started_pool.submit(order)
-        while orders:
+        cuts = [self._scoring(number, chosen, sizes, split, len(trials)) for number in trials]
+        ends: dict[Order, Done | None] = {order: None for parts in cuts for order, _ in parts}
+        for order in ends:
+            self._started_pool.submit(order)
+        while None in ends.values():
             done = self._started_pool.next()
-            if done.order not in orders:
-                self._collect(done)
-                continue
-            i, where = orders.pop(done.order)
-            if done.failure:
-                status[i, where] = Status.FAILED
-                reasons[i].update(dict.fromkeys(range(where.start, where.stop), done.failure))
+            if done.order in ends:
+                ends[done.order] = done
             else:
-                values[i, :, where] = done.value
+                self._collect(done)
+        for i, parts in enumerate(cuts):
+            sums = np.zeros((len(chosen), 3))
+            for order, where in parts:
+                end = ends[order]
+                assert end is not None
+                failures: dict[int, Reason] = {}
+                if end.failure:
+                    failures = dict.fromkeys(range(where.stop - where.start), end.failure)
+                elif isinstance(end.value, PartScores):
+                    failures = end.value.failures
+                    np.add.at(sums, where.start + end.value.places, end.value.sums.T)
+                else:
+                    values[i, :, where] = end.value
+                for place, why in failures.items():
+                    status[i, where.start + place] = Status.FAILED
+                    reasons[i].setdefault(where.start + place, why)
+            if not names:
+                values[i] = np.where(status[i] == Status.FAILED, np.nan, np.stack(means(sums.T)))
         found = [
             checked_scores(
                 Scores(
@@ -667,6 +699,42 @@ class SimulatedFederation(HoldsTrials):
         return [
             replace(scores, size=np.minimum(scores.size, limit))
             for scores, limit in zip(found, limits, strict=True)
+        ]
+
+    def _scoring(
+        self, number: int, clients: Ints, sizes: Ints, split: str, alike: int
+    ) -> list[tuple[Order, slice]]:
+        """What one trial's evaluation is cut into, and the places of the clients of each part."""
+        trial = self._trials[number]
+        effort, weights = self._trials.shapes[trial.shape].effort, [trial.evaluated]
+        ends = np.cumsum(sizes)
+        rows = int(ends[-1]) if len(ends) else 0
+        if self._setup.metrics:
+            # A metric sees all rows of a client at once, a pooled one those of all clients: tasks follow the
+            # clients, and never the number of workers.
+            each = max(1, round(_SCORED / effort.row))
+            pooled = any(metric.pooled for metric in self._setup.metrics)
+            starts = np.zeros(len(clients)) if pooled else np.cumsum(np.maximum(sizes, 1)) // each
+            bounds = [*np.unique(starts, return_index=True)[1].tolist(), len(clients)]
+            cuts: list[tuple[slice, tuple[int, int, int] | None]] = [
+                (slice(begin, end), None) for begin, end in itertools.pairwise(bounds)
+            ]
+        else:
+            cuts = []
+            for begin, end in effort.pieces(rows, self._started_pool.workers, alike) if rows else []:
+                first, last = np.searchsorted(ends, [begin, end - 1], "right").tolist()
+                skipped = begin - int(ends[first] - sizes[first])
+                cuts.append((slice(first, last + 1), (skipped, end - begin, effort.batch)))
+        return [
+            (
+                Order(
+                    ScoreTask(trial.shape, clients[where], split, part),
+                    weights,
+                    seconds=effort.scoring(int(sizes[where].sum()) if part is None else part[1]),
+                ),
+                where,
+            )
+            for where, part in cuts
         ]
 
     def _split_sizes(self, split: str) -> Ints:
@@ -774,6 +842,7 @@ class SimulatedFederation(HoldsTrials):
             "stacked": any(shape.stacked_batch for shape in shapes),
             "by_hand": any(shape.by_hand for shape in shapes),
             **_embeddings(shapes),
+            **_layout(shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
             "note": self._note,

@@ -386,6 +386,8 @@ class Federation(ABC):
     task: str | None = None
     #: Where it runs: "simulation", "flower", "nvflare" or "table"; empty where a study does not know it.
     place: str = ""
+    #: Whether trainings and evaluations are cut into tasks by what they cost, which sums depend on.
+    cut_by_cost: bool = False
     #: Whether a trial's model can be fine-tuned at clients.
     fine_tunes: bool = True
     #: By what clients that search on their own rows may score; None where any of their scorers goes.

@@ -58,6 +58,7 @@ class Through(Federation):
     majority: float | None = _handed_on("majority")
     zoo: dict[str, Any] | None = _handed_on("zoo")
     place: str = _handed_on("place")
+    cut_by_cost: bool = _handed_on("cut_by_cost")
     fine_tunes: bool = _handed_on("fine_tunes")
     local_scorings: Sequence[str] | None = _handed_on("local_scorings")
     usual_space: Space | None = _handed_on("usual_space")

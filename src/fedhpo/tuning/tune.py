@@ -321,6 +321,7 @@ def _numbers(federation: Federation, prepared: Prepared) -> dict[str, int]:
         "remote": federation.remote,
         "fold": federation.remote and federation.folds(search.cohort, search.space.default().model),
         "rows": federation.by_rows(search.space.default().model),
+        "cuts": federation.cut_by_cost,
     }
     return {what: NUMBERS[what] for what, applies in apply.items() if applies}
 
