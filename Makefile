@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests start many processes: without bytecode each would compile all of fedhpo again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test tests test-matrix test-flower test-nvflare test-trackers lint types docs clean
+.PHONY: demo test tests test-matrix test-flower test-nvflare test-trackers release-check lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedhpo tune examples/digits.toml
@@ -49,6 +49,10 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(VENV)/.papers
 	$(BIN)/pip install --progress-bar on -c constraints.txt -e ".[docs]"
 	touch $@
+
+# Sdist and wheel built, installed into clean environments without extras and with each, tried; coverage.
+release-check: $(VENV)/.papers
+	$(BIN)/python benchmarks/release.py --coverage
 
 lint: $(VENV)/.papers
 	$(BIN)/ruff check .

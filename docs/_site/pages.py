@@ -38,6 +38,9 @@ SECTIONS: dict[str, list[str]] = {
         "start.md",
         *(f"start/{name}.md" for name in START),
         "glossary.md",
+        "from-optuna.md",
+        "scikit-learn.md",
+        "huggingface.md",
         "words.md",
         "alternatives.md",
     ],
@@ -45,6 +48,7 @@ SECTIONS: dict[str, list[str]] = {
     "User guide": [
         "concepts.md",
         "python.md",
+        "gallery.md",
         "data.md",
         "columns.md",
         "metrics.md",

@@ -270,3 +270,14 @@ def test_all_that_must_be_imported_is_found():
     }
     assert [name for _, name in brought(given)] == ["a:A", "b:B", "c:C", "e:E", "d:D"]
     assert list(brought({"method": [], "proxy": 3, "server": None})) == []
+
+
+def test_a_module_beside_the_study_is_pointed_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "net_of_mine.py").write_text("def Net(): ...")
+    (tmp_path / "mine" / "study.toml").write_text(
+        '[data]\nname = "digits"\n[model]\nname = "net_of_mine:Net"\n[budget]\nrounds = 1\n[space]\n'
+    )
+    with pytest.raises(fh.InputError, match=r"net_of_mine.py lies beside the study.*cd mine first"):
+        fh.Study.load("mine/study.toml")

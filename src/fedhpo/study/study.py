@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -116,7 +117,8 @@ class Study:
         except ValidationError as error:
             raise InputError("\n".join(where + line for line in problems(error, StudyFile))) from None
         except InputError as error:
-            raise InputError("\n".join(where + line for line in str(error).splitlines())) from None
+            lines = (where + line + _where_to_go(line, path) for line in str(error).splitlines())
+            raise InputError("\n".join(lines)) from None
         return study
 
     def to_dict(self) -> dict[str, Any]:
@@ -462,6 +464,16 @@ class Study:
     def _error(self, error: InputError) -> InputError:
         where, said = f"{self.path}: " if self.path else "", str(error)
         return InputError(said if said.startswith(where) else where + said)
+
+
+def _where_to_go(line: str, path: str | Path | None) -> str:
+    """What to do where a module is missing that lies beside the study, and not in the working directory."""
+    missing = re.search(r"No module named '(\w+)'", line)
+    if path is None or missing is None or not (Path(path).parent / f"{missing[1]}.py").is_file():
+        return ""
+    return (
+        f": {missing[1]}.py lies beside the study, modules are looked up here: cd {Path(path).parent} first"
+    )
 
 
 def _file(given: Mapping[str, Any]) -> StudyFile:
