@@ -23,8 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from auditing.bound import epsilon_at_least
 from auditing.channels import CHANNELS
-from auditing.faults import FAULTS
-from auditing.mechanisms import EPSILON, MECHANISMS, Mechanism, source
+from auditing.faults import FAULTS as OLDER_FAULTS
+from auditing.gaps import GAP_FAULTS, GAPS
+from auditing.mechanisms import EPSILON, Mechanism, source
+from auditing.mechanisms import MECHANISMS as OLDER
+
+MECHANISMS, FAULTS = (*OLDER, *GAPS), (*OLDER_FAULTS, *GAP_FAULTS)
 
 #: Of its epsilon a tight mechanism must show so much.
 SEEN = 0.8
@@ -35,7 +39,7 @@ def audited(mechanism: Mechanism, draws: int, seed: int = 0) -> float:
     world, neighbour = (
         mechanism.draw(number, source(mechanism.exact, 2 * seed + number), draws) for number in (0, 1)
     )
-    return epsilon_at_least(world, neighbour)
+    return epsilon_at_least(world, neighbour, mechanism.delta)
 
 
 def verdict(mechanism: Mechanism, found: float) -> str:

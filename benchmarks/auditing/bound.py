@@ -21,8 +21,8 @@ _EVENTS = 400
 Outcomes = NDArray[np.float64]
 
 
-def log_ratio(likely: Any, draws: int, rare: Any, rare_draws: int) -> NDArray[np.float64]:
-    """A lower bound of log(p / q), where an event came `likely` times at p and `rare` times at q.
+def log_ratio(likely: Any, draws: int, rare: Any, rare_draws: int, delta: float = 0.0) -> NDArray[np.float64]:
+    """A lower bound of log((p - delta) / q), where an event came `likely` times at p, `rare` times at q.
 
     >>> round(float(log_ratio(50_000, 100_000, 18_394, 100_000)), 3)  # p / q = e
     0.967
@@ -32,11 +32,11 @@ def log_ratio(likely: Any, draws: int, rare: Any, rare_draws: int) -> NDArray[np
     low = np.where(likely > 0, beta.ppf(wrong, np.maximum(likely, 1), draws - likely + 1), 0.0)
     high = np.where(rare < rare_draws, beta.ppf(1 - wrong, rare + 1, np.maximum(rare_draws - rare, 1)), 1.0)
     with np.errstate(divide="ignore"):
-        found: NDArray[np.float64] = np.log(low / high)
+        found: NDArray[np.float64] = np.log(np.maximum(low - delta, 0.0) / high)
     return found
 
 
-def epsilon_at_least(world: Outcomes, neighbour: Outcomes) -> float:
+def epsilon_at_least(world: Outcomes, neighbour: Outcomes, delta: float = 0.0) -> float:
     """What epsilon is at least, by draws of a number in each world; large ones speak for `neighbour`."""
     halves = [(one[: len(one) // 2], one[len(one) // 2 :]) for one in (world, neighbour)]
     (choose, test), (choose_neighbour, test_neighbour) = halves
@@ -44,18 +44,20 @@ def epsilon_at_least(world: Outcomes, neighbour: Outcomes) -> float:
     best = max(
         (float(found), int(place), above)
         for above in (True, False)
-        for place, found in enumerate(_bounds(choose, choose_neighbour, limits, above))
+        for place, found in enumerate(_bounds(choose, choose_neighbour, limits, above, delta))
     )
-    found = _bounds(test, test_neighbour, limits[[best[1]]], best[2])
+    found = _bounds(test, test_neighbour, limits[[best[1]]], best[2], delta)
     return max(0.0, float(found[0]))
 
 
-def _bounds(world: Outcomes, neighbour: Outcomes, limits: Outcomes, above: bool) -> NDArray[np.float64]:
+def _bounds(
+    world: Outcomes, neighbour: Outcomes, limits: Outcomes, above: bool, delta: float
+) -> NDArray[np.float64]:
     """For the events "at least a limit", more likely in the neighbour, or "below it", in the world."""
     here, there = (len(one) - np.searchsorted(np.sort(one), limits) for one in (world, neighbour))
     if above:
-        return log_ratio(there, len(neighbour), here, len(world))
-    return log_ratio(len(world) - here, len(world), len(neighbour) - there, len(neighbour))
+        return log_ratio(there, len(neighbour), here, len(world), delta)
+    return log_ratio(len(world) - here, len(world), len(neighbour) - there, len(neighbour), delta)
 
 
 def evidence(outcomes: Outcomes) -> Outcomes:

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
 
+from auditing import gaps
 from auditing.bound import Outcomes, evidence
-from auditing.mechanisms import EPSILON, REPLIES, Mechanism
+from auditing.mechanisms import EPSILON, REPLIES, Draw, Mechanism
 from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.privacy.noise import Noise
 from fedhpo.privacy.privacy import Privacy
@@ -96,26 +97,25 @@ def rotated_run(world: int, noise: Noise, draws: int) -> Outcomes:
     return evidence(found)
 
 
-def chosen_in_run(world: int, noise: Noise, draws: int) -> Outcomes:
-    """The better of two trials by permute-and-flip, ten clients; as in `mechanisms.choice`."""
-    evaluator = Evaluator(privacy=Privacy(EPSILON, mechanism="permute-and-flip"))
-    others = 1 / (REPLIES - 1)
+def chosen_in_run(looks: int = 1, release: Literal["simulated", "exact"] = "simulated") -> Draw:
+    """The better of two trials by gaps, ten clients, as in `gaps`; pooled from several looks at two each."""
 
-    def said(trial: int, client: int) -> float:
-        if client == 0:
-            return float(world) if trial == 0 else 1.0 - world
-        return 0.2 if trial == 0 else 0.2 + others
+    def draw(world: int, noise: Noise, draws: int) -> Outcomes:
+        privacy = Privacy(EPSILON, mechanism="permute-and-flip", release=release)
+        evaluator = Evaluator(clients=None if looks == 1 else REPLIES // looks, privacy=privacy)
+        scores = gaps.replies(world)
+        session = _Session(REPLIES, lambda trial, client: float(scores[trial, client]))
+        found = np.zeros(draws)
+        for place in range(draws):
+            channel = _channel(evaluator, 1, REPLIES)
+            search = _search(evaluator, session, seed=2 * place + world)
+            trials = _trials(2)
+            for trial, (score, _) in zip(trials, channel.observe(search, trials, 0), strict=True):
+                trial.scores.append(score)
+            found[place] = float(channel.choose(search, trials, 1, looks)[0].number == 0)
+        return found
 
-    session = _Session(REPLIES, said)
-    found = np.zeros(draws)
-    for draw in range(draws):
-        channel = _channel(evaluator, 1, REPLIES)
-        search = _search(evaluator, session, seed=2 * draw + world)
-        trials = _trials(2)
-        for trial, (score, _) in zip(trials, channel.observe(search, trials, 0), strict=True):
-            trial.scores.append(score)
-        found[draw] = float(channel.choose(search, trials, 1)[0].number == 0)
-    return found
+    return draw
 
 
 def compared_in_run(world: int, noise: Noise, draws: int) -> Outcomes:
@@ -162,7 +162,9 @@ def chosen_by_party(world: int, noise: Noise, draws: int) -> Outcomes:
 
 CHANNELS = (
     Mechanism("a run's scores by rotation", rotated_run),
-    Mechanism("a run's choice by permute-and-flip", chosen_in_run),
+    Mechanism("a run's choice by permute-and-flip", chosen_in_run()),
+    Mechanism("a run's choice by permute-and-flip, exact", chosen_in_run(release="exact")),
+    Mechanism("a run's pooled choice", chosen_in_run(looks=5)),
     Mechanism("a run's comparison at held-out clients", compared_in_run, tight=False),
     Mechanism("what a party of FLoRA sends", chosen_by_party),
 )

@@ -30,12 +30,16 @@ Draw = Callable[[int, Noise, int], Outcomes]
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`tight` ones reach their epsilon at these inputs, so that the audit must see most of it."""
+    """`tight` ones reach their epsilon at these inputs, so that the audit must see most of it.
+
+    What is stated is (epsilon, `delta`).
+    """
 
     name: str
     draw: Draw
     tight: bool = True
     exact: bool = False
+    delta: float = 0.0
 
 
 class Ahead:
@@ -50,6 +54,7 @@ class Ahead:
         self.name, self.unit, self.step, self.rng = inner.name, inner.unit, inner.step, inner.rng
         self.total, self.mean, self.sensitivity = inner.total, inner.mean, inner.sensitivity
         self.permute_and_flip = inner.permute_and_flip
+        self.steps, self.widest = inner.steps, inner.widest
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """The values, each with Laplace noise of this scale."""

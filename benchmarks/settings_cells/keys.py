@@ -33,6 +33,7 @@ LISTED = {
     "budget.baseline": "trains trial 0 to the end, where the method does not do so anyway",
     "budget.total": "a limit where the method's own settings say how long it trains",
     "evaluation.privacy.accounting": "all ways come to the same where all clients are asked once",
+    "evaluation.privacy.gap": "the noise of a choice: out of so few trials the same ones may be taken",
     "evaluation.privacy.minimum": "a limit: counts where clients do not reply",
     "evaluation.privacy.budget": "a file that several runs draw on",
     "evaluation.privacy.total": "what these runs may spend together",
@@ -106,6 +107,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "evaluation.privacy.budget": ["budget.json"],
     "evaluation.privacy.total": [50.0],
     "evaluation.privacy.delta": [1e-6],
+    "evaluation.privacy.gap": [0.01],
     **{f"{place}.{key}": value for place in ("flower", "nvflare") for key, value in _LIMITS.items()},
     "budget.total": [5],
     "space.use": ["fedprox"],
@@ -141,6 +143,10 @@ VALUES: Mapping[str, Sequence[Any]] = {
 BESIDE: Mapping[str, Mapping[str, Any]] = {
     **{f"evaluation.privacy.{f.name}": {"evaluation.privacy.epsilon": 5.0} for f in fields(Privacy)},
     "evaluation.privacy.delta": {"evaluation.privacy.epsilon": 5.0, "evaluation.privacy.accounting": "pld"},
+    "evaluation.privacy.gap": {
+        "evaluation.privacy.epsilon": 5.0,
+        "evaluation.privacy.mechanism": "permute-and-flip",
+    },
     "evaluation.privacy.total": {
         "evaluation.privacy.epsilon": 5.0,
         "evaluation.privacy.budget": "budget.json",

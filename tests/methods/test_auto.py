@@ -1,6 +1,7 @@
 """The rule of `auto`, case by case, and that it is the default."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,10 @@ from fedhpo.tuning.setup import prepare
 SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
 
 
+def _case(asked: int, epsilon: float, *, rotates: bool = True, **more: Any) -> Case:
+    return Case(81, 1296, 100, asked, epsilon, rotates, **more)
+
+
 @pytest.mark.parametrize(
     ("case", "method", "mechanism", "said"),
     [
@@ -24,36 +29,44 @@ SPACE = fh.Space(client={"lr": fh.Float(1e-3, 10.0, log=True)})
         (Case(8, 128, 100, 1, several=True), "sha", None, "several objectives"),
         (Case(9, 144, 100, 1), "robust", None, "from 1 of 100 clients"),
         (Case(8, 128, 100, 1, 100.0), "gp", "laplace", "8 rounds"),
-        # 87 scores of 1 of 100 clients: one client is in one of them, noise sqrt(2) / 100.
-        (Case(81, 1296, 100, 1, 100.0, rotates=True), "robust", "laplace", "from 1 of 100"),
-        # Without rotation each counts 87 times: sqrt(2) x 87 / 100 = 1.2. Of 9 choices each counts 9 times,
-        # and the first take 20 / 6 trials: 2 x 20 / 6 x 9 / 100 = 0.6.
-        (Case(81, 1296, 100, 1, 100.0), "random", "permute-and-flip", "noise of 0.6"),
-        (Case(81, 1296, 100, 1, 100.0, values=True), "random", "permute-and-flip", "noise of 1.2"),
+        # By scores, 87 of 1 of 100 clients: one client is in one of them, noise sqrt(2) / 100.
+        (_case(1, 100.0, values=True), "robust", "laplace", "from 1 of 100"),
+        # By choices of gaps, pooled over clients, far less.
+        (
+            _case(1, 100.0),
+            "robust",
+            "permute-and-flip",
+            "noise of 0.0064, and a private score would have 0.014",
+        ),
+        # Without rotation each score counts 87 times: sqrt(2) x 87 / 100 = 1.2.
+        (_case(1, 100.0, rotates=False), "robust", "permute-and-flip", "would have 1.2"),
+        (_case(1, 100.0, rotates=False, values=True), "random", "permute-and-flip", "noise of 1.2"),
         # sqrt(2) x 1 / 10 = 0.14 is above 0.1, but not above what a pilot found.
-        (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "one rung"),
-        (Case(81, 1296, 100, 1, 10.0, rotates=True), "robust", "laplace", "noise of 0.14"),
-        (Case(81, 1296, 100, 1, 10.0, rotates=True, values=False), "random", "permute-and-flip", "0.67"),
-        (Case(81, 1296, 100, 1, 10.0, rotates=True, spread=0.3), "robust", "laplace", "from 1 of 100"),
+        (_case(1, 10.0, values=True), "robust", "laplace", "one rung"),
+        (_case(1, 10.0, values=True), "robust", "laplace", "noise of 0.14"),
+        (_case(1, 10.0, values=True, spread=0.3), "robust", "laplace", "from 1 of 100"),
         # 87 x 10 / 100, rounded up, is 9: sqrt(2) x 9 / (10 x 10) = 0.13.
-        (Case(81, 1296, 100, 10, 10.0, rotates=True, values=True), "random", "permute-and-flip", "0.13"),
-        # 9 choices at 10 clients are disjoint: 2 x 20 / 6 / (10 x 10) = 0.067.
-        (Case(81, 1296, 100, 10, 10.0, rotates=True), "robust", "permute-and-flip", "noise of 0.067"),
-        (Case(81, 1296, 100, 10, 4.0, rotates=True), "robust", "permute-and-flip", "noise of 0.17"),
-        # 0.22 is above twice 0.1, and with 16 scores at 10 of 100 clients some client is in two of them.
-        (Case(81, 1296, 100, 10, 3.0, rotates=True), "random", "permute-and-flip", "noise of 0.22"),
-        # 87 x 5 / 100, rounded up, is 5: sqrt(2) x 5 / (12 x 5) = 0.118, more than configs differ; choices
-        # at 5 clients are disjoint: 2 x 20 / 6 / (12 x 5) = 0.111, less than twice that.
-        (Case(81, 1296, 100, 5, 12.0, rotates=True), "robust", "permute-and-flip", "noise of 0.11"),
-        # 16 scores at all clients weigh 16, one choice out of 16 trials weighs two.
-        (Case(81, 1296, 100, 100, 1.0, rotates=True), "random", "permute-and-flip", "one private choice"),
+        (_case(10, 10.0, values=True), "random", "permute-and-flip", "0.13"),
+        (_case(10, 10.0), "robust", "permute-and-flip", "many short trials"),
+        # Three rungs have more noise than 0.05, two less than 0.1.
+        (_case(10, 3.0), "robust", "permute-and-flip", "in two rungs"),
+        (_case(100, 1.0), "robust", "permute-and-flip", "in two rungs"),
+        # Two have more: all trials train to the end.
+        (_case(1, 0.1), "robust", "permute-and-flip", "one choice looks at them"),
         # Where values come out, each trial has one.
         (
-            Case(81, 1296, 100, 100, 1.0, rotates=True, values=True),
+            _case(100, 1.0, values=True),
             "random",
             "permute-and-flip",
-            "one private score of each comes out, 16 in all",
+            "one private score of each comes out, 16 in",
         ),
+        # By whole scores, as before there were gaps. 9 choices at 10 clients are disjoint: 2 x 20 / 6 / 100.
+        (_case(10, 10.0, gap=1.0), "robust", "permute-and-flip", "noise of 0.067"),
+        (_case(10, 4.0, gap=1.0), "robust", "permute-and-flip", "noise of 0.17"),
+        # 0.22 is above twice 0.1, and with 16 scores at 10 of 100 clients some client is in two of them.
+        (_case(10, 3.0, gap=1.0), "random", "permute-and-flip", "noise of 0.22"),
+        (_case(1, 10.0, gap=1.0, values=False), "random", "permute-and-flip", "0.67"),
+        (_case(1, 100.0, gap=1.0, rotates=False), "random", "permute-and-flip", "noise of 0.6"),
     ],
 )
 def test_the_rule(case: Case, method: str, mechanism: str | None, said: str) -> None:
@@ -76,8 +89,9 @@ def test_it_is_what_a_study_and_a_call_take_that_name_no_method() -> None:
         (9, fh.Evaluator(clients=2), fh.Robust()),
         (4, None, fh.GP()),
         (18, fh.Evaluator(clients=1, privacy=fh.Privacy(1.0)), fh.Robust(rungs=1)),
-        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0)), fh.RandomSearch()),
-        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0, accounting="basic")), fh.RandomSearch()),
+        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0)), fh.Robust(rungs=1)),
+        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0, accounting="basic")), fh.Robust(rungs=1)),
+        (9, fh.Evaluator(clients=2, privacy=fh.Privacy(1.0, mechanism="laplace")), fh.RandomSearch()),
     ],
 )
 def test_it_comes_to_what_the_method_that_it_takes_comes_to(rounds, evaluation, taken) -> None:  # type: ignore[no-untyped-def]
@@ -121,7 +135,7 @@ def test_it_names_the_private_mechanism_where_the_study_names_none() -> None:
         return result.facts["auto"]["mechanism"], result.facts["auto"]["why"]
 
     assert taken()[0] == "permute-and-flip"
-    assert "The mechanism is permute-and-flip: a score has noise of 0.035, a choice of 0.017." in taken()[1]
+    assert "The mechanism is permute-and-flip: a score has noise of 0.035, a choice of 0.0085." in taken()[1]
     assert taken(mechanism="laplace")[0] == "laplace"
     assert "The mechanism is laplace, as named (permute-and-flip suits): " in taken(mechanism="laplace")[1]
 

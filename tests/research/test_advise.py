@@ -148,9 +148,9 @@ def test_clear_scores_and_noisy_ones_get_other_advice():
     assert (hard.noisy, hard.method, hard.mechanism) == (True, "robust", None)
     assert "Do not choose by one score" in hard.practices[0]
     assert f"Ask at least {hard.enough} validation clients; 1 are not enough" in hard.practices[1]
-    hopeless = advice_of(whole, Evaluator(privacy=Privacy(epsilon=0.1)), 16, has_proxy=True)
+    hopeless = advice_of(whole, Evaluator(privacy=Privacy(epsilon=0.01)), 16, has_proxy=True)
     assert hopeless.method == "proxy"
-    assert hopeless.epsilon == 0.1
+    assert hopeless.epsilon == 0.01
     assert not hopeless.enough_available
     assert (hopeless.mechanism, hopeless.accounting) == ("permute-and-flip", "rotation")
 

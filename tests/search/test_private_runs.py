@@ -334,11 +334,11 @@ def scales(monkeypatch, privacy, method, **options):
 
 
 def test_scales_of_sha(monkeypatch):
-    """27 -> 9 -> 3 -> 1: three rungs are chosen from, T = 3; Lap(2 T k / (eps x 100))."""
-    privacy = Privacy(epsilon=1.0, mechanism="topk")
+    """27 -> 9 -> 3 -> 1: three rungs are chosen from, T = 3; Lap(2 T k w / eps) on sums, w = 0.5."""
+    privacy = Privacy(epsilon=1.0, mechanism="topk", gap=0.5)
     result, found = scales(monkeypatch, privacy, fh.SHA(trials=27, finalists=1), rounds=8, total=100)
     assert [(size, kept) for size, kept, _ in found] == [(27, 9), (9, 3), (3, 1)]
-    assert [scale for *_, scale in found] == pytest.approx([0.54, 0.18, 0.06])
+    assert [scale for *_, scale in found] == pytest.approx([27, 9, 3])
     assert result.facts["privacy"]["epsilon_spent"] == pytest.approx(1.0)
 
 
@@ -347,8 +347,9 @@ def test_scales_of_hyperband(monkeypatch):
 
     Bracket 1 keeps 3 of 9 and 1 of 3, bracket 2 keeps 1 of 5; the ends of brackets 2 and 3 are compared
     with the best so far, 1 of 2 and 1 of 4. The end of bracket 1 is a single trial: nothing to choose.
+    With `gap = 1` noise is on means of whole scores.
     """
-    privacy = Privacy(epsilon=2.0, mechanism="topk")
+    privacy = Privacy(epsilon=2.0, mechanism="topk", gap=1.0)
     result, found = scales(monkeypatch, privacy, Hyperband(unit=1), rounds=9, total=69)
     assert [(size, kept) for size, kept, _ in found] == [(9, 3), (3, 1), (5, 1), (2, 1), (4, 1)]
     assert [scale for *_, scale in found] == pytest.approx([0.15, 0.05, 0.05, 0.05, 0.05])

@@ -110,6 +110,7 @@ class Reading(Session):
                 privacy is not None and privacy.rotates,
                 several=bool(found.criteria),
                 values=None if privacy is None or privacy.mechanism is None else privacy.releases_values,
+                gap=None if privacy is None else privacy.gap,
             )
         )
         return {

@@ -2,13 +2,12 @@
 
 1. There are several objectives, or constraints: successive halving, which sorts trials by all of them.
 2. Trainings of fewer than nine rounds cannot be cut into rungs: a Gaussian process over full trainings.
-3. Under privacy, halving would have more noise than configs differ, by private scores, and more than twice as
-   much by private choices: robust halving with one rung, whose trials all train to the end and then race.
-   Where a client would be in more than one of its scores, or only choices come out and no values, random
-   search, and one private choice out of its trials, which has the noise of two scores.
+3. Under privacy, halving by private scores would have more noise than configs differ: robust halving with one
+   rung, whose trials all train to the end and then race. Where a client would be in more than one of its
+   scores, random search.
 4. Otherwise robust halving: it is ahead with few clients, and near the best where scores are exact. Under
-   privacy it goes by scores or by choices, whichever has less noise: choices where a score asks more than
-   about a twentieth of the clients.
+   privacy it goes by scores or by choices, whichever has less noise. By choices it has three rungs where
+   their noise is at most half of what configs differ by, two where it is no more than that, else one.
 
 Where a study names no private mechanism, the rule names it. What it took, and why, is said in two sentences
 (a third one under privacy), in result.json (`auto`) and in the report. `fedhpo advise` goes by the same rule,
@@ -21,8 +20,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fedhpo.methods.pools import pools
 from fedhpo.methods.presets import GP, SHA, RandomSearch
-from fedhpo.methods.robust import Robust, plan
+from fedhpo.methods.robust import MOST_RUNGS, Robust, paid_scores, plan
 from fedhpo.privacy.privacy import DEFAULT
 from fedhpo.privacy.rotation import most_asked
 from fedhpo.protocol.method import Method
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 RUNGS = 9
 #: How much the errors of random configs differ (one standard deviation), where no pilot says it.
 SPREAD = 0.1
-#: Choices bear so many times the noise that scores do: trials of a group are seen at the same clients.
+#: Of what configs differ by, so much noise halving by choices of gaps bears with two rungs and with three.
+_TWO, _THREE = 1.0, 0.5
+#: Choices by whole scores bear so many times the noise that scores do.
 _BEAR = 2.0
 
 
@@ -46,7 +48,8 @@ class Case:
 
     `rotates` says whether a client is charged only for the private scores that it takes part in, `values`
     whether private scores come out (True) or only which trials are best (False), None where that may be
-    chosen; `several` whether there are further objectives, or constraints.
+    chosen; `several` whether there are further objectives, or constraints. `cohort` clients train in a round;
+    `gap` is that of `Privacy`.
     """
 
     rounds: int
@@ -58,6 +61,8 @@ class Case:
     spread: float = SPREAD
     several: bool = False
     values: bool | None = None
+    cohort: int = 10
+    gap: float | None = None
 
     @classmethod
     def of(cls, search: Search, spread: float = SPREAD) -> Case:
@@ -74,6 +79,8 @@ class Case:
             spread,
             bool(search.criteria),
             None if privacy is None else privacy.releases_values,
+            search.cohort,
+            None if privacy is None else privacy.gap,
         )
 
     @property
@@ -93,7 +100,16 @@ class Case:
 
     @property
     def _bears_choices(self) -> bool:
-        return self.values is not True and self.choice_noise <= _BEAR * self.spread
+        most = _BEAR if self.gap == 1 else _TWO
+        return self.values is not True and self.choice_noise <= most * self.spread
+
+    @property
+    def rungs(self) -> int:
+        """How many rungs halving by private choices has."""
+        if self.gap == 1:
+            return MOST_RUNGS
+        three, two = (self._pooled_noise(rungs) for rungs in (3, 2))
+        return 3 if three <= _THREE * self.spread else 2 if two <= _TWO * self.spread else 1
 
     @property
     def mechanism(self) -> Literal["laplace", "permute-and-flip"]:
@@ -118,10 +134,29 @@ class Case:
 
     @property
     def choice_noise(self) -> float:
-        """That of a private choice from a group of the first rung: twice that of a score, for each taken."""
-        planned = plan(self.rounds, self.total)
-        taken = planned.sizes[1] / planned.groups[0] if len(planned.sizes) > 1 else 1
-        return 2 * taken * self._unit(sum(planned.groups))
+        """That of a private choice from a group of the first rung."""
+        if self.gap == 1:  # whole scores, one evaluation a choice
+            planned = plan(self.rounds, self.total)
+            taken = planned.sizes[1] / planned.groups[0] if len(planned.sizes) > 1 else 1
+            return 2 * taken * self._unit(sum(planned.groups))
+        return self._pooled_noise(self.rungs)
+
+    def _pooled_noise(self, rungs: int) -> float:
+        """That of a choice of gaps, which pools several looks at clients."""
+        if self.epsilon is None:
+            return 0.0
+        planned = plan(self.rounds, self.total, rungs=rungs)
+        found = pools(
+            planned.sizes,
+            planned.groups,
+            asked=self.asked,
+            clients=self.clients,
+            scores=paid_scores(self.total, self.cohort, self.asked),
+            epsilon=self.epsilon,
+            rotates=self.rotates,
+            gap=self.gap,
+        )
+        return found.noise[0]
 
     def _unit(self, releases: int) -> float:
         """The scale of Laplace noise on a mean over the clients asked, if there are so many releases."""
@@ -146,7 +181,7 @@ def choose(case: Case) -> Choice:
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=1)).method
     Robust(scores=None, again=True, race=True, rungs=3)
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=1, epsilon=1.0, rotates=True)).method
-    Robust(scores=None, again=True, race=True, rungs=1)
+    Robust(scores=None, again=True, race=True, rungs=2)
     >>> choose(Case(rounds=81, total=1296, clients=100, asked=100, epsilon=1.0, rotates=True)).mechanism
     'permute-and-flip'
     """
@@ -165,7 +200,7 @@ def choose(case: Case) -> Choice:
             "Trials train to the end, one after the other, where a Gaussian process expects most. Trainings "
             f"of {case.rounds} rounds are too short to be stopped early.",
         )
-    if case.too_noisy:
+    if case.too_noisy and (case.gap == 1 or case.values):
         why = (
             f"Halving would need so many private releases that each has noise of {case.private_noise:.2g}, "
             f"and configs differ by {case.spread:.2g}."
@@ -179,14 +214,7 @@ def choose(case: Case) -> Choice:
         what = f"Random search: all trials train to the end, and {looks}. "
         return Choice(RandomSearch(), "permute-and-flip", what + why)
     if private and case.mechanism == "permute-and-flip":
-        what = (
-            "Robust halving by private choices: many short trials, and of each group the better third go on. "
-        )
-        why = (
-            f"Such a choice has noise of {case.choice_noise:.2g}, and a private score would have "
-            f"{case.score_noise:.2g}."
-        )
-        return Choice(Robust(), case.mechanism, what + why)
+        return Choice(Robust(rungs=case.rungs), case.mechanism, _by_choices(case))
     if case.asked < case.clients:
         why = (
             f"A score comes from {case.asked} of {case.clients} clients, so rungs are scored more than once."
@@ -197,12 +225,28 @@ def choose(case: Case) -> Choice:
     return Choice(Robust(), "laplace" if private else None, what + why)
 
 
+def _by_choices(case: Case) -> str:
+    """What halving by private choices is here, and why."""
+    if case.rungs == 1:
+        what = "Robust halving with one rung: all trials train to the end, and one choice looks at them. "
+    else:
+        short = "" if case.rungs == MOST_RUNGS else " in two rungs"
+        what = (
+            f"Robust halving by private choices{short}: many short trials, and of each group the better "
+            "third go on. "
+        )
+    return what + (
+        f"Such a choice has noise of {case.choice_noise:.2g}, and a private score would have "
+        f"{case.score_noise:.2g}."
+    )
+
+
 def noises(case: Case, mechanism: str) -> str:
     """Which mechanism a private search has, and what noise it and the other one have in halving.
 
     >>> case = Case(rounds=81, total=1296, clients=100, asked=10, epsilon=10.0, rotates=True)
     >>> noises(case, "permute-and-flip")
-    'The mechanism is permute-and-flip: a score has noise of 0.13, a choice of 0.067.'
+    'The mechanism is permute-and-flip: a score has noise of 0.13, a choice of 0.037.'
     """
     suits = choose(replace(case, values=None)).mechanism or DEFAULT
     named = "" if mechanism == suits else f", as named ({suits} suits)"

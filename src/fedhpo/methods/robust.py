@@ -20,14 +20,15 @@ trials train to the end: fewer configs, and the fewest scores.
 Where privacy releases choices and no scores, a choice costs by how many trials are chosen, not by how many
 are looked at, and only at the clients that it asks. So each batch of the first rung is a group of its own:
 its better third is chosen at clients of its own, before the next batch is drawn. The second rung is chosen in
-two groups, and one trial out of the finalists.
+two groups, and one trial out of the finalists. The scores that a tenth of the training pays for are pooled
+into these choices; see `fedhpo.methods.pools`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ import numpy as np
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings
+from fedhpo.methods.pools import pools
 from fedhpo.methods.preset import Preset
 from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import BOHB
@@ -163,13 +165,17 @@ class RobustHalving:
     def run(self, search: Search, sampler: Sampler, policy: ClientPolicy) -> Trial:
         """Rung by rung: train, score again and again, keep the better third; then race the finalists."""
         planned = self._plan(search, sampler, self._allowed(search))
-        search.facts["robust"] = {key: one for key, one in asdict(planned).items() if one is not False}
         privacy = search.evaluator.privacy
-        if privacy is not None and not privacy.releases_values:
+        by_choice = privacy is not None and not privacy.releases_values
+        if by_choice:
+            planned = replace(planned, looks=self._pooled(search, planned), race=0)
+        search.facts["robust"] = {key: one for key, one in asdict(planned).items() if one is not False}
+        if by_choice:
             rung = by_choices(search, planned, sampler, policy)
+            winner = next(iter(search.choose(rung, 1, planned.looks[-1])), None)
         else:
             rung = self._by_scores(search, planned, sampler, policy)
-        winner = race(search, rung, planned.race)
+            winner = race(search, rung, planned.race)
         search.finish(rung, lambda rivals: winner)
         return search.best()
 
@@ -187,6 +193,25 @@ class RobustHalving:
             search.train(rung, end)
             together = _scored(search, rung, looks)
         return rung
+
+    def _pooled(self, search: Search, planned: Plan) -> tuple[int, ...]:
+        """The looks that the private choices of each rung pool."""
+        privacy, clients = search.evaluator.privacy, len(search.population)
+        assert privacy is not None
+        if not (privacy.gapped and self.again):
+            return (1,) * len(planned.sizes)
+        asked = search.evaluator.count(clients)
+        scores = self.scores if self.scores is not None else paid_scores(search.total, search.cohort, asked)
+        return pools(
+            planned.sizes,
+            planned.groups,
+            asked=asked,
+            clients=clients,
+            scores=scores,
+            epsilon=privacy.epsilon,
+            rotates=privacy.rotates,
+            gap=privacy.gap,
+        ).looks
 
     def _plan(self, search: Search, sampler: Sampler, scores: int = 0) -> Plan:
         most = search.distinct(search.total, sampler)
@@ -227,20 +252,23 @@ def by_choices(search: Search, planned: Plan, sampler: Sampler, policy: ClientPo
     for number in range(groups[0]):
         trials = _share(planned.sizes[0], groups[0], number)
         drawn = first_rung(search, trials, planned.ends[0], None, sampler, policy)
-        rung += _kept(search, drawn, goals[0], groups[0], number)
-    for end, goal, count in zip(planned.ends[1:], goals[1:], groups[1:], strict=True):
+        rung += _kept(search, drawn, goals[0], groups[0], number, planned.looks[0])
+    rungs = zip(planned.ends[1:], goals[1:], groups[1:], planned.looks[1:], strict=True)
+    for end, goal, count, looks in rungs:
         search.train(rung, end)
         search.evaluate(rung)
         parts = [rung[number::count] for number in range(count)]
-        rung = [trial for n, part in enumerate(parts) for trial in _kept(search, part, goal, count, n)]
+        rung = [t for n, part in enumerate(parts) for t in _kept(search, part, goal, count, n, looks)]
     return rung
 
 
-def _kept(search: Search, group: list[Trial], goal: int | None, groups: int, number: int) -> list[Trial]:
+def _kept(
+    search: Search, group: list[Trial], goal: int | None, groups: int, number: int, looks: int
+) -> list[Trial]:
     """A group's part of the trials that go on; all of it in the last rung, which has no goal."""
     if goal is None:
         return group
-    kept = search.choose(group, _share(goal, groups, number))
+    kept = search.choose(group, _share(goal, groups, number), looks)
     search.eliminate([trial for trial in group if trial not in kept])
     return kept
 
@@ -258,10 +286,19 @@ def worth_taking(search: Search) -> int:
     """How many scores a search should take: 0 where more than one a rung would be of no use."""
     evaluator, clients = search.evaluator, len(search.population)
     asked, privacy = evaluator.count(clients), evaluator.privacy
-    paid = int(_SHARE * search.total * search.cohort / asked)
+    paid = paid_scores(search.total, search.cohort, asked)
     if privacy is not None:
         return min(paid, private_scores(privacy, clients, asked))
     return 0 if asked == clients else paid
+
+
+def paid_scores(total: int, cohort: int, asked: int) -> int:
+    """How many scores of so many clients a tenth of the training costs.
+
+    >>> paid_scores(1296, 10, 1)
+    1296
+    """
+    return int(_SHARE * total * cohort / asked)
 
 
 def private_scores(privacy: Privacy, clients: int, asked: int) -> int:
@@ -327,10 +364,7 @@ def decided(rung: Sequence[Sequence[Score]], together: int) -> bool:
 
 
 def best_first(search: Search, rung: Sequence[Trial], together: int, count: int) -> list[Trial]:
-    """The best `count` trials by the scores in common; by a private choice where none are released."""
-    privacy = search.evaluator.privacy
-    if privacy is not None and not privacy.releases_values:
-        return search.choose(rung, count)
+    """The best `count` trials by the scores in common."""
     able = [trial for trial in rung if not trial.failed and trial.scores]
     scores = comparable_scores(able, search.objective, search.evaluator)
     worths = {trial: worth(own, together) for trial, own in zip(able, scores, strict=True)}

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedhpo.core.errors import MissingExtraError
-from fedhpo.protocol.federation import Floats
+from fedhpo.protocol.federation import Floats, Ints
 
 
 class Noise(Protocol):
@@ -36,6 +36,12 @@ class Noise(Protocol):
 
     def sensitivity(self, replies: int) -> float:
         """How far one of so many clients can move the mean, in this unit."""
+
+    def steps(self, scores: Floats) -> Any:
+        """Each client's score in this unit, before anything is subtracted or added up."""
+
+    def widest(self, width: float) -> float:
+        """A difference of scores in this unit, rounded up: how far one client can move a sum of gaps."""
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """The values, each with Laplace noise of this scale."""
@@ -70,6 +76,14 @@ class SeededNoise:
     def sensitivity(self, replies: int) -> float:
         """1/n."""
         return 1 / replies
+
+    def steps(self, scores: Floats) -> Floats:
+        """As they are."""
+        return scores
+
+    def widest(self, width: float) -> float:
+        """As it is."""
+        return width
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """By numpy; its last bits give the value away to whoever knows how to read them."""
@@ -122,6 +136,15 @@ class ExactNoise:
     def sensitivity(self, replies: int) -> float:
         """Of rounded means."""
         return float(math.ceil(self.GRID / replies))
+
+    def steps(self, scores: Floats) -> Ints:
+        """In whole steps."""
+        found: Ints = np.rint(self.GRID * np.asarray(scores, np.float64)).astype(np.int64)
+        return found
+
+    def widest(self, width: float) -> int:
+        """In whole steps, rounded up."""
+        return math.ceil(width * self.GRID)
 
     def laplace(self, values: Floats, scale: float) -> Floats:
         """The discrete Laplace distribution (Canonne et al., 2020)."""

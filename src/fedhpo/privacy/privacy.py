@@ -50,6 +50,12 @@ class Privacy:
       way: a dataclass that is called as these are. That it keeps its epsilon is your word;
       `fedhpo.testing.mechanism.MechanismSuite` tests it.
 
+    In a choice a client counts each trial by its gap, `max(own score - own best, -gap)`, so that it moves a
+    sum by `gap` at most, and the noise is so much less: `gap` is that window, by a fixed rule of epsilon and
+    the clients asked where it is left out. Methods that score a rung more than once pool these scores into
+    one choice. With `gap = 1` whole scores count, and every choice is made by one evaluation, as in versions
+    before 0.3.0; see `fedhpo.privacy.gaps`.
+
     FedEx learns from noisy sums by arm, whatever the mechanism: a client's score in a round is part of one of
     them, and epsilon composes over the rounds that one client takes part in; see
     `fedhpo.search.private_rounds`. FedPop's exchange goes by fresh private evaluations. Other methods that
@@ -101,6 +107,7 @@ class Privacy:
     total: float | None = None
     held_out: float = 0.2
     clip: float = 1.0
+    gap: float | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.budget
@@ -137,6 +144,13 @@ class Privacy:
             raise InputError(f"clip must be a number in (0, 1], not {self.clip!r}")
         if self.clip != 1 and not self.held_out:
             raise InputError(f"clip = {self.clip!r} needs held_out: without it nothing is compared")
+        if self.gap is not None and not 0 < self.gap <= 1:
+            raise InputError(f"gap must be a number in (0, 1], not {self.gap!r}")
+        if self.gap is not None and self.mechanism is not None and self.releases_values:
+            raise InputError(
+                f"gap = {self.gap!r}: has no effect with mechanism = {self.mechanism!r}, which releases "
+                "scores: leave it out, or choose by 'permute-and-flip'"
+            )
 
     @property
     def rotates(self) -> bool:
@@ -148,6 +162,11 @@ class Privacy:
         """Whether scores come out, rather than only which trials are best."""
         named = self.mechanism or DEFAULT
         return isinstance(named, str) and MECHANISMS.get(named, False)
+
+    @property
+    def gapped(self) -> bool:
+        """Whether choices go by gaps, and may pool several evaluations."""
+        return not self.releases_values and self.gap != 1
 
     def own_selection(self) -> Selection | None:
         """The selection of a user's own that the mechanism names; None where it is one of ours."""
@@ -174,9 +193,10 @@ class Privacy:
     def to_dict(self) -> dict[str, Any]:
         """Its settings, JSON-able; without the budget over runs, which changes no release.
 
-        Where nobody is held out they read as in runs of versions that had no comparison.
+        Where nobody is held out they read as in runs of versions that had no comparison; so with gaps.
         """
         left_out = {"budget", "total", *(() if self.held_out else ("held_out", "clip"))}
+        left_out |= set() if self.gapped else {"gap"}
         own = self.own_selection()
         code = {} if own is None else {"mechanism_code": code_of(type(own))}
         told = {name: value for name, value in asdict(self).items() if name not in left_out}

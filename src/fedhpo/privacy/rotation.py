@@ -33,10 +33,19 @@ def slot_cohort(order: Sequence[int] | Ints, slot: int, size: int) -> Ints:
     >>> [slot_cohort([7, 5, 6], slot, 2).tolist() for slot in range(4)]
     [[5, 7], [6, 7], [5, 6], [5, 7]]
     """
+    return next_clients(order, slot * size, size)
+
+
+def next_clients(order: Sequence[int] | Ints, place: int, size: int) -> Ints:
+    """The `size` clients from a place of the order on, in ascending order; after the last comes the first.
+
+    >>> next_clients([7, 5, 6], 2, 2).tolist()
+    [6, 7]
+    """
     clients = np.asarray(order, dtype=np.int64)
     if not 1 <= size <= len(clients):
         raise InputError(f"size must be a number of clients from 1 to {len(clients)}, not {size}")
-    return np.sort(clients[(slot * size + np.arange(size)) % len(clients)])
+    return np.sort(clients[(place + np.arange(size)) % len(clients)])
 
 
 def most_asked(slots: int, size: int, clients: int) -> int:

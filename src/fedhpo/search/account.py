@@ -18,7 +18,7 @@ import numpy as np
 from fedhpo.core.run_errors import BudgetError
 from fedhpo.privacy.caps import ClientCaps
 from fedhpo.privacy.privacy import Privacy
-from fedhpo.privacy.rotation import rotation_order, slot_cohort, weights_of_choice, weights_of_values
+from fedhpo.privacy.rotation import next_clients, rotation_order, weights_of_choice, weights_of_values
 from fedhpo.protocol.federation import Ints, Scores
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ _ENDLESS = 2**62
 class Asked:
     """The cohort of each trial, None where they are drawn anew; and the parts of epsilon that it takes.
 
-    `weights` are the parts that it takes of each client asked, or of everybody.
+    `weights` are the parts that it takes of each client asked, or of everybody; `clients` how many are to be
+    drawn where that is not said by cohorts.
     """
 
     cohorts: list[Ints] | None
     parts: int
     weights: Mapping[int, int] | int
+    clients: int | None = None
 
     def evaluated(
         self, evaluate: Callable[[Sequence[int], Ints], list[Scores]], trials: Sequence[int]
@@ -71,8 +73,11 @@ class Account(Protocol):
     #: How often one client may be.
     looks: int
 
-    def ask(self, search: Search, trials: int, *, values: bool) -> Asked:
-        """Who is asked for a release about so many trials: their values, or a choice among them."""
+    def ask(self, search: Search, trials: int, *, values: bool, looks: int = 1) -> Asked:
+        """Who is asked for a release about so many trials: their values, or a choice among them.
+
+        A choice may pool several `looks`, each at other clients: at all of them where there are no more.
+        """
 
     def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Those members of a cohort that may be looked at so often inside a round."""
@@ -92,10 +97,10 @@ class BasicAccount:
         self.looks = releases or 0 if looks is None else looks
         self.looked: Counter[int] = Counter()
 
-    def ask(self, search: Search, trials: int, *, values: bool) -> Asked:
+    def ask(self, search: Search, trials: int, *, values: bool, looks: int = 1) -> Asked:
         """The evaluator draws."""
         parts = trials if values else 1
-        return Asked(None, parts, parts)
+        return Asked(None, parts, parts, pooled(search, looks))
 
     def able(self, search: Search, members: Iterable[int], looks: int) -> list[int]:
         """Who was not looked at as often as planned."""
@@ -142,7 +147,7 @@ class RotationAccount:
         self.looked: Counter[int] = Counter()
         self._evaluated: Counter[int] = Counter()
         self._kept: dict[int, int] = {}
-        self._slots = 0
+        self._place = 0
         self._size = 0
 
     def _begin(self, search: Search) -> Ints:
@@ -160,14 +165,18 @@ class RotationAccount:
         assert self.order is not None
         return self.order
 
-    def ask(self, search: Search, trials: int, *, values: bool) -> Asked:
+    def ask(self, search: Search, trials: int, *, values: bool, looks: int = 1) -> Asked:
         """The next clients in the order: for all trials the same where they are paired, else for each others.
+
+        Looks that are pooled ask clients one after the other in that order, nobody twice: whoever is asked
+        counts once, and the release is one of weight 1 for it.
 
         A client at its cap is not asked. The release is refused where nobody is left to ask.
         """
         order = self._begin(search)
         paired = search.evaluator.pairs(values=values)
-        cohorts = [self._next(order) for _ in range(1 if paired else trials)]
+        size = pooled(search, looks)
+        cohorts = [self._next(order, size) for _ in range(1 if paired else trials)]
         each = trials if paired and values else 1
         cohorts = self._below_caps(cohorts, each, repeats=values)
         if not any(len(cohort) for cohort in cohorts):
@@ -182,9 +191,10 @@ class RotationAccount:
         self._evaluated.update(weights)
         return Asked(cohorts, self.caps.take(weights), weights)
 
-    def _next(self, order: Ints) -> Ints:
-        self._slots += 1
-        return slot_cohort(order, self._slots - 1, self._size)
+    def _next(self, order: Ints, size: int) -> Ints:
+        found = next_clients(order, self._place, size)
+        self._place += size
+        return found
 
     def _below_caps(self, cohorts: Sequence[Ints], weight: int, *, repeats: bool) -> list[Ints]:
         """The cohorts without clients that are at their caps; one in several may reach it on the way."""
@@ -219,9 +229,9 @@ class RotationAccount:
     def planned(self, search: Search, extra: int = 0) -> RotationPlan:
         """The plan that what was counted so far comes to, with room for `extra` releases."""
         order = self._begin(search)
-        unit = not self.looked and self._slots * self._size == sum(self._evaluated.values())
+        unit = not self.looked and self._place == sum(self._evaluated.values())
         for _ in range(extra if unit else 0):
-            self._evaluated.update(weights_of_values([self._next(order)]))
+            self._evaluated.update(weights_of_values([self._next(order, self._size)]))
         extra = 0 if unit else extra
         weights = tuple(self._evaluated[client] for client in order.tolist())
         most = max((self._evaluated + self.looked).values(), default=0)
@@ -237,6 +247,12 @@ class RotationAccount:
             "client": self.caps.heaviest,
             "taken": [list(pair) for pair in taken],
         }
+
+
+def pooled(search: Search, looks: int) -> int:
+    """How many different clients so many looks ask together."""
+    everybody = len(search.population)
+    return min(everybody, looks * search.evaluator.count(everybody))
 
 
 def account_of(privacy: Privacy, releases: int | None, looks: int | None = None) -> Account:

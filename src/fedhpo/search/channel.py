@@ -32,8 +32,8 @@ class Channel(Protocol):
         `number` counts the search's evaluations.
         """
 
-    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
-        """The best `count` trials of a rung."""
+    def choose(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> list[Trial]:
+        """The best `count` trials of a rung; a private choice pools so many `looks` at clients."""
 
     def rank(self, search: Search, trials: Sequence[Trial]) -> list[Trial]:
         """Trials, the best first; refused where no values are known."""
@@ -70,7 +70,7 @@ class OpenChannel:
             for trial, scores in zip(trials, asked, strict=True)
         ]
 
-    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> list[Trial]:
         """By the scores that the evaluator compares them by."""
         return self.rank(search, rung)[:count]
 

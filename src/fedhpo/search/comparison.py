@@ -169,7 +169,7 @@ def released_gain(search: Search, channel: PrivateChannel, best: Trial, own: Tri
         cost = sum((one.cost for one in scores), Cost())
         if came.sum() < max(2, found.privacy.least(len(came))):
             return Charged(None, cost)
-        ours, theirs = (_bounded(search.objective, one)[came] for one in scores)
+        ours, theirs = (bounded_scores(search.objective, one)[came] for one in scores)
         difference = ours - theirs if search.objective.maximise else theirs - ours
         return Charged(draw_comparison(difference, found, channel.noise(search, "compare")), cost)
 
@@ -226,8 +226,8 @@ def _read(search: Search, plan: Comparison, answer: dict[str, Any], round: int) 
     )
 
 
-def _bounded(objective: Objective, scores: Scores) -> Floats:
-    """Scores in [0, 1]; who failed has the worst one."""
+def bounded_scores(objective: Objective, scores: Scores) -> Floats:
+    """Each client's score in [0, 1]: who failed, or said no score, said the worst one."""
     values = np.where(scores.status == Status.OK, objective.values(scores), math.nan)
     return bounded(values, maximise=objective.maximise)
 

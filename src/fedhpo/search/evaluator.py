@@ -106,6 +106,11 @@ class Evaluator:
                 "every cannot go with privacy, where each score costs epsilon: leave it out, or choose a "
                 "method that scores trials on the way"
             )
+        if privacy.gap is not None and privacy.gapped and (self.paired is False or self.bias):
+            raise InputError(
+                f"gap = {privacy.gap!r} needs all trials at the same clients, and "
+                f"{'bias' if self.bias else 'paired = false'} asks others for each: leave one of them out"
+            )
         if self.personalised:
             raise InputError("personalised scores are not private: they cannot go with privacy")
         if self.bias and privacy.release == "exact":

@@ -17,7 +17,8 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import stream
 from fedhpo.policies.sums import SumsState
 from fedhpo.privacy.accounting import epsilon_each
-from fedhpo.privacy.means import bounded, noisy_mean
+from fedhpo.privacy.gaps import gap_totals, gap_width
+from fedhpo.privacy.means import noisy_mean
 from fedhpo.privacy.noise import ExactNoise, Noise, SeededNoise
 from fedhpo.privacy.privacy import Privacy
 from fedhpo.privacy.selection import selection_of
@@ -26,6 +27,7 @@ from fedhpo.protocol.objective import Objective, Score
 from fedhpo.protocol.session import Charged, Each
 from fedhpo.search.account import Account, Asked, account_of
 from fedhpo.search.channel import Channel, OpenChannel, best_first
+from fedhpo.search.comparison import bounded_scores
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.private_rounds import RoundReleases
 
@@ -95,20 +97,25 @@ class PrivateChannel:
             return SeededNoise(np.random.default_rng())
         return SeededNoise(stream(search.seed, "noise", *purpose))
 
-    def read(
+    def asked(
         self, search: Search, trials: Sequence[Trial], asked: Asked, *purpose: int | str
-    ) -> tuple[list[Floats | None], list[int], Cost]:
-        """Each trial's scores, None where too few replied; how many did; and what asking cost.
+    ) -> Sequence[Scores | None]:
+        """What each client said of each trial; None where nobody is asked.
 
         The one place where scores of evaluations are read: who is asked has been counted before.
         """
         session, numbers = search.session, [trial.number for trial in trials]
-        found: Sequence[Scores | None]
-        if asked.cohorts is None:
-            clients = search.population
-            found = search.evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
-        else:
-            found = asked.evaluated(session.evaluate_beside, numbers)
+        if asked.cohorts is not None:
+            return asked.evaluated(session.evaluate_beside, numbers)
+        evaluator, clients = search.evaluator, search.population
+        if asked.clients != evaluator.count(len(clients)):
+            evaluator = replace(evaluator, clients=asked.clients)
+        return evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
+
+    def read(
+        self, search: Search, found: Sequence[Scores | None]
+    ) -> tuple[list[Floats | None], list[int], Cost]:
+        """Each trial's scores, None where too few replied; how many did; and what asking cost."""
         replies = [0 if one is None else int((one.status != Status.MISSING).sum()) for one in found]
         scores = [
             replies_of(search.objective, one)
@@ -116,7 +123,7 @@ class PrivateChannel:
             else None
             for one, came in zip(found, replies, strict=True)
         ]
-        return scores, replies, sum((one.cost for one in found if one is not None), Cost())
+        return scores, replies, _cost(found)
 
     def learn(self, search: Search, rounds: Sequence[tuple[Trial, RoundReport]]) -> None:
         """From noisy sums, where a policy learns from scores; see `fedhpo.search.private_rounds`."""
@@ -160,7 +167,7 @@ class ValueChannel(PrivateChannel):
         asked = self.account.ask(search, len(trials), values=True)
 
         def draw() -> Charged:
-            scores, replies, cost = self.read(search, trials, asked, "evaluate", number)
+            scores, replies, cost = self.read(search, self.asked(search, trials, asked, "evaluate", number))
             noise = self.noise(search, number)
             values, scales = [], []
             for own in scores:
@@ -193,7 +200,7 @@ class ValueChannel(PrivateChannel):
         error = math.sqrt(drawing + 2 * scale**2)
         return Score(value, error, replies, round, -value if objective.maximise else value)
 
-    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> list[Trial]:
         """By the released values, which costs nothing more."""
         return self.rank(search, rung)[:count]
 
@@ -224,7 +231,7 @@ class ChoiceChannel(PrivateChannel):
             "so that they cannot be ranked: choose some of them (search.choose), or use mechanism = 'laplace'"
         )
 
-    def choose(self, search: Search, rung: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> list[Trial]:
         """A private choice, where there is something to choose; in the order of their numbers."""
         in_order = sorted(rung, key=lambda trial: (math.isinf(trial.rank_value), trial.number))
         able = [trial for trial in in_order if math.isfinite(trial.rank_value)]
@@ -232,7 +239,7 @@ class ChoiceChannel(PrivateChannel):
             return in_order[:count]
         if count == 1 and (known := self._known(able)) is not None:
             return [known]
-        answer = self.release(search, able, count)
+        answer = self.release(search, able, count, looks if self.privacy.gapped else 1)
         self._choices += 1
         kept = [trial for trial in able if trial.number in answer["kept"]]
         for trial in able:
@@ -248,25 +255,27 @@ class ChoiceChannel(PrivateChannel):
         states = {_state(trial) for trial in rung}
         return next((t for t in rung if states <= self._beaten.get(_state(t), set())), None)
 
-    def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
-        """What the record keeps of it."""
-        asked = self.account.ask(search, len(rung), values=False)
+    def release(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> dict[str, Any]:
+        """What the record keeps of it: who goes on, and nothing of who replied.
+
+        All looks are charged before the first client is asked, and asked in one call.
+        """
+        asked = self.account.ask(search, len(rung), values=False, looks=looks)
 
         def draw() -> Charged:
-            scores, replies, cost = self.read(search, rung, asked, "choose", self._choices)
-            able = [place for place, own in enumerate(scores) if own is not None]
+            noise = self.noise(search, "choose", self._choices)  # paid before anybody is asked
+            found = self.asked(search, rung, asked, "choose", self._choices)
+            values, sensitivity = self._values(search, found, count, noise)
+            able = [place for place, value in enumerate(values) if value is not None]
             kept = able[:count]
             if len(able) > count:
-                noise = self.noise(search, "choose", self._choices)
-                sign = 1 if search.objective.maximise else -1
-                values = np.array([sign * noise.mean(own) for own in scores if own is not None])
-                sensitivity = noise.sensitivity(min(replies[place] for place in able))
+                known = np.array([values[place] for place in able])
                 choose = selection_of(self.privacy)
-                kept = [able[p] for p in choose(values, count, self.epsilon_each, sensitivity, noise)]
+                kept = [able[p] for p in choose(known, count, self.epsilon_each, sensitivity, noise)]
             # Too few replies for enough trials: those before, in their order, so that the method can go on.
             others = [place for place in range(len(rung)) if place not in kept]
             kept = sorted([*kept, *others[: count - len(kept)]])
-            return Charged({"kept": [rung[place].number for place in kept]}, cost)
+            return Charged({"kept": [rung[place].number for place in kept]}, _cost(found))
 
         key = {"count": count, "choice": self._choices, "trials": [[t.number, t.round] for t in rung]}
         epsilon = self.charge(asked.parts)
@@ -275,16 +284,42 @@ class ChoiceChannel(PrivateChannel):
         )
         return answer
 
+    def _values(
+        self, search: Search, found: Sequence[Scores | None], count: int, noise: Noise
+    ) -> tuple[Sequence[float | None], float]:
+        """What each trial is chosen by, None where too few replied; and how far one client can move it."""
+        maximise = search.objective.maximise
+        together = [one for one in found if one is not None]
+        same = len(together) == len(found)
+        same = same and all(np.array_equal(one.clients, together[0].clients) for one in together)
+        if not (self.privacy.gapped and same):
+            scores, replies, _ = self.read(search, found)
+            sign = 1 if maximise else -1
+            values = [None if own is None else sign * noise.mean(own) for own in scores]
+            counts = [r for r, own in zip(replies, scores, strict=True) if own is not None]
+            return values, noise.sensitivity(min(counts, default=1))
+        # A client that replied about any trial counts for all: where it said nothing, it said the worst.
+        came: Any = np.logical_or.reduce([one.status != Status.MISSING for one in together])
+        if came.sum() < max(1, self.privacy.least(len(came))):
+            return [None] * len(found), 1.0
+        said = np.array([bounded_scores(search.objective, one)[came] for one in together])
+        width = self.privacy.gap or gap_width(self.epsilon_each / count, len(came))
+        totals, most = gap_totals(said, width, noise, maximise=maximise)
+        return totals.tolist(), most
+
 
 def _state(trial: Trial) -> tuple[int, int]:
     return trial.number, trial.round
 
 
+def _cost(found: Sequence[Scores | None]) -> Cost:
+    return sum((one.cost for one in found if one is not None), Cost())
+
+
 def replies_of(objective: Objective, scores: Scores) -> Floats:
-    """The scores in [0, 1] of the clients that replied: who failed, or said no score, said the worst one.
+    """The scores in [0, 1] of the clients that replied.
 
     Missing is only who could not be reached; that is public, and does not depend on scores.
     """
-    came = scores.status != Status.MISSING
-    values = np.where(scores.status == Status.OK, objective.values(scores), math.nan)
-    return bounded(values[came], maximise=objective.maximise)
+    found: Floats = bounded_scores(objective, scores)[scores.status != Status.MISSING]
+    return found

@@ -114,7 +114,7 @@ class _CountedValues(_Counted, ValueChannel):
 
 
 class _CountedChoices(_Counted, ChoiceChannel):
-    def release(self, search: Search, rung: Sequence[Trial], count: int) -> dict[str, Any]:
+    def release(self, search: Search, rung: Sequence[Trial], count: int, looks: int = 1) -> dict[str, Any]:
         self.counted += 1
-        self.account.ask(search, len(rung), values=False)
+        self.account.ask(search, len(rung), values=False, looks=looks)
         return {"kept": [trial.number for trial in rung[:count]]}

@@ -520,13 +520,13 @@ class Search:
                 trial.evaluations.append(Evaluation(self._evaluations, trial.round, scores))
         self._emit("evaluate", ready)
 
-    def choose(self, trials: Sequence[Trial], count: int) -> list[Trial]:
+    def choose(self, trials: Sequence[Trial], count: int, looks: int = 1) -> list[Trial]:
         """The best `count` of these trials: by what the evaluator compares them by, or by a private choice.
 
         A private choice says which trials are best, not in which order: they then come by their numbers. For
-        an order use `rank`.
+        an order use `rank`. It pools `looks` evaluations, each at other clients, into one release.
         """
-        return self.channel.choose(self, trials, count)
+        return self.channel.choose(self, trials, count, looks)
 
     def rank(self, trials: Sequence[Trial]) -> list[Trial]:
         """These trials, the best first. Raises `InputError` where privacy releases no values."""

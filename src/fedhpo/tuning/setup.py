@@ -168,7 +168,8 @@ def prepare(
             )
         objective = private_objective(objective, federation)
         clients = len(federation.validation_clients)
-        evaluator = _with_mechanism(evaluator, chosen, rounds, total, clients, several=bool(criteria))
+        case = Case(rounds, total, clients, evaluator.count(clients), several=bool(criteria), cohort=cohort)
+        evaluator = _with_mechanism(evaluator, chosen, case)
     search = Search(
         space,
         rounds=rounds,
@@ -196,25 +197,22 @@ def prepare(
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
 
 
-def _with_mechanism(
-    evaluator: Evaluator, method: Method | Tuner, rounds: int, total: int, clients: int, *, several: bool
-) -> Evaluator:
+def _with_mechanism(evaluator: Evaluator, method: Method | Tuner, case: Case) -> Evaluator:
     """The evaluator with the private mechanism that is meant where none is named: `auto` chooses one."""
     privacy = evaluator.privacy
     if privacy is None or privacy.mechanism is not None:
         return evaluator
     mechanism = None
     if isinstance(method, Auto) and evaluator.average == "last":
-        asked = evaluator.count(clients)
-        case = Case(rounds, total, clients, asked, privacy.epsilon, privacy.rotates, several=several)
-        mechanism = choose(case).mechanism
+        private = replace(case, epsilon=privacy.epsilon, rotates=privacy.rotates, gap=privacy.gap)
+        mechanism = choose(private).mechanism
     return replace(evaluator, privacy=replace(privacy, mechanism=mechanism or DEFAULT))
 
 
 def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluator:
     """The evaluator as a run was begun with it: an earlier version may have had no comparison.
 
-    It had "laplace" where none was named, whatever the method.
+    It had "laplace" where none was named, whatever the method, and chose by whole scores.
     """
     then = ((begun or {}).get("evaluation") or {}).get("privacy")
     privacy = evaluator.privacy
@@ -223,6 +221,8 @@ def _as_begun(evaluator: Evaluator, begun: Mapping[str, Any] | None) -> Evaluato
     privacy = replace(privacy, mechanism=privacy.mechanism or then["mechanism"])
     if "held_out" not in then:
         privacy = replace(privacy, held_out=0.0, clip=1.0)
+    if not privacy.releases_values and "gap" not in then:
+        privacy = replace(privacy, gap=1.0)
     return replace(evaluator, privacy=privacy)
 
 

@@ -136,7 +136,7 @@ def _halvings(task: Task) -> Table:
     """That by which halving has less noise: scores, or choices from groups or rungs."""
     setting, clients = task.setting, len(task.table.validation_clients)
     rounds, asked = int(task.table.rounds[-1]), Evaluator(clients=setting.clients).count(clients)
-    case = Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates=True)
+    case = Case(rounds, TRAININGS * rounds, clients, asked, setting.epsilon, rotates=True, cohort=task.cohort)
     return _private(case.mechanism)
 
 
