@@ -318,7 +318,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--campaigns", type=int, default=2000, help="null campaigns; half as many of each gain"
+        "--campaigns", type=int, default=2000, help="null campaigns, 0 for none; half as many of each gain"
     )
     parser.add_argument("--live", type=int, default=40)
     parser.add_argument("--pool", action="store_true", help="train the pool anew")
@@ -329,8 +329,8 @@ def main() -> int:
     pool = {name: np.array(scores) for name, scores in json.loads(POOL.read_text(encoding="utf-8")).items()}
     for name, scores in pool.items():
         print(f"pool {name}: {len(scores)} trainings, mean {scores.mean():.4f}, sd {scores.std():.4f}")
-    missed = judge(pool, 0.0, options.campaigns)
-    for gain in GAINS:
+    missed = judge(pool, 0.0, options.campaigns) if options.campaigns else []
+    for gain in GAINS if options.campaigns else ():
         missed += judge(pool, gain, max(1, options.campaigns // 2))
     if options.live:
         live(options.live)

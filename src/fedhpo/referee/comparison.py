@@ -11,7 +11,7 @@ from fedhpo.referee.campaign import Campaign
 from fedhpo.referee.judges import for_proposal
 from fedhpo.referee.rules import DROP, KEEP, UNDECIDED, Rules
 from fedhpo.referee.sides.side import Side, Terms, Training, check_equal, check_trained
-from fedhpo.referee.verdict import Verdict, control_of, costs_of, difference_of, differences
+from fedhpo.referee.verdict import NOTHING, Verdict, control_of, costs_of, difference_of, differences
 
 #: With `equal = "bytes"`, how many times the base's bytes a candidate may move.
 AT_MOST = 1.02
@@ -213,7 +213,6 @@ class Comparison:
             if found == KEEP
             else "from the pairs that decided, whose number depended on them"
         )
-        nothing = {"mean": None, "interval": [None, None], "pairs": 0}
         failed = next((one["candidate"]["failed"] for one in every if "failed" in one["candidate"]), "")
         base, candidate = self._base.terms, self._candidate.terms
         whole = [one for one in told if "failed" not in one["candidate"]]
@@ -224,7 +223,7 @@ class Comparison:
             "metric": self._campaign.head["metric"],
             "base": {"name": base.name, "kind": base.kind},
             "candidate": {"name": candidate.name, "kind": candidate.kind},
-            "difference": (difference_of(whole, "score", self._maximise) or nothing) | {"from": where},
+            "difference": (difference_of(whole, "score", self._maximise) or dict(NOTHING)) | {"from": where},
             "score": sum(scores) / len(scores) if scores else None,
             "tail": difference_of(whole, "tail", self._maximise),
             "evidence": self._rules.support(differences(seen, "score", self._maximise)),

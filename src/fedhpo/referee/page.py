@@ -11,7 +11,6 @@ from fedhpo.pages.figure import SEVERAL, axis, drawn, figure
 from fedhpo.pages.html import Cell, Section, facts, how_to_read, table, text
 from fedhpo.pages.numbers import number, score, signed
 from fedhpo.pages.page import frame
-from fedhpo.referee.campaign import read_lines
 from fedhpo.referee.evidence import evidence_path
 from fedhpo.referee.rules import Rules
 from fedhpo.referee.verdict import differences, final_in_words
@@ -25,14 +24,6 @@ def write_page(head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]], outp
     except OSError as error:
         raise InputError(f"cannot write the page {output}: {error.strerror or error}") from None
     return output
-
-
-def page_of(path: Path) -> str:
-    """The page of a campaign's file."""
-    found = read_lines(path)
-    if not found:
-        raise InputError(f"{path}: holds no campaign")
-    return page(found[0], found[1:])
 
 
 def page(head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:

@@ -15,6 +15,8 @@ from fedhpo.referee.rules import DROP, KEEP, UNDECIDED
 
 #: Exit codes of the command, beside those that all commands have.
 CODES = {KEEP: 0, DROP: 3, UNDECIDED: 4}
+#: The difference where no pair has one.
+NOTHING: Mapping[str, Any] = {"mean": None, "interval": [None, None], "pairs": 0}
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,11 @@ class Verification:
         return "\n".join(lines)
 
 
-def difference_of(pairs: Sequence[Mapping[str, Any]], key: str, maximise: bool) -> dict[str, Any] | None:
+def difference_of(
+    pairs: Sequence[Mapping[str, Any]], key: str, maximise: bool, base: str = "base"
+) -> dict[str, Any] | None:
     """Mean and interval of candidate minus base over pairs, signed so that more is better."""
-    values = differences(pairs, key, maximise)
+    values = differences(pairs, key, maximise, base)
     if not values:
         return None
     mean, low, high = mean_and_interval(values)
@@ -142,11 +146,11 @@ def differences(
 
 def control_of(pairs: Sequence[Mapping[str, Any]], rounds: int, maximise: bool) -> dict[str, Any]:
     """How the candidate stands against the base that was tuned."""
-    values = differences(pairs, "score", maximise, "control")
-    mean, low, high = mean_and_interval(values)
-    interval = [low if math.isfinite(low) else None, high if math.isfinite(high) else None]
-    shown = {"mean": mean, "interval": interval, "pairs": len(values)}
-    return {"rounds": rounds, "difference": shown, "evidence": evidence(values)}
+    return {
+        "rounds": rounds,
+        "difference": difference_of(pairs, "score", maximise, "control") or NOTHING,
+        "evidence": evidence(differences(pairs, "score", maximise, "control")),
+    }
 
 
 def costs_of(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
