@@ -68,3 +68,10 @@ def test_what_tune_refuses_is_refused(others, message):
 def test_a_plan_of_a_method_that_asks_is_refused_in_words():
     with pytest.raises(InputError, match="method fts: its clients search on their own rows"):
         study({"name": "fts"}).plan(1)
+
+
+def test_bytes_of_tuned_shapes_say_whose_they_are():
+    shapes = {"client": {"lr": {"low": 0.01, "high": 1.0}}, "model": {"hidden": {"values": [4, 64]}}}
+    tuned = outlook(study({"name": "random"}, model={"name": "mlp"}, space=shapes))
+    assert "as large as your own config's" in dict(tuned.rows["Cost"])["sent to clients"]
+    assert "your own" not in dict(outlook(study({"name": "random"})).rows["Cost"])["sent to clients"]

@@ -111,12 +111,15 @@ def _cost(study: Study, plan: TimePlan | None, seconds: float | None, workers: i
     if plan is None:
         most = budget.rounds if study.method.trains_once else budget.total or 10 * budget.rounds
         return [("rounds", f"at most {most:,}, of one full training {budget.rounds:,}")]
+    # Shapes that are tuned have other sizes, and which of them are trained longest is not known yet.
+    shape = any(name.startswith("model.") for name in study.space.names)
+    size = ", if all models are as large as your own config's" if shape else ""
     found = [
         ("rounds", f"{whole(plan.rounds)}, of one full training {budget.rounds:,}"),
         ("client-rounds", whole(plan.client_rounds)),
         ("scores", f"{whole(plan.evaluations)} (a model scored by a client)"),
-        ("sent to clients", megabytes(plan.bytes_down)),
-        ("sent to the server", megabytes(plan.bytes_up)),
+        ("sent to clients", megabytes(plan.bytes_down) + size),
+        ("sent to the server", megabytes(plan.bytes_up) + size),
         (
             "time here",
             "not known: your own function trains"
