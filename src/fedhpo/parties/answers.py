@@ -1,4 +1,4 @@
-"""What a client answers to a tuning server, by kind of message; whatever brings the messages."""
+"""A client's answers to a tuning server, by kind of message, independent of the transport."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Answers:
 
 
 def query_answer(function: QueryFunction) -> Replied:
-    """How one query is answered, by itself."""
+    """Answer one query."""
     return lambda asked, model_of, context: _replied(asked, model_of, context, _asking(function))
 
 
@@ -94,7 +94,7 @@ def _asking(function: QueryFunction) -> _Do:
 def _replied(
     asked: Mapping[str, Any], model_of: Callable[[Any], Any], context: Context, do: _Do
 ) -> tuple[list[dict[str, Any]], dict[str, NamedArrays | bytes]]:
-    """The replies to all tasks; what fails is told for each by itself."""
+    """The replies to all tasks; each failure is reported separately."""
     replies: list[dict[str, Any]] = []
     models: dict[str, NamedArrays | bytes] = {}
     for place, one in enumerate(asked["tasks"]):
@@ -123,7 +123,7 @@ def _replied(
 def _trained(
     party: Party, task: Task, arrays: Any, context: Context
 ) -> tuple[dict[str, Any], NamedArrays | bytes]:
-    """The facts of a reply, and the model. Of a rule, nothing leaves that only its look-up needed."""
+    """The facts of a reply, and the model. Facts that only a rule's look-up needed do not leave."""
     trained = party.train(arrays, task, context)
     facts = {name: value for name, value in vars(trained).items() if name != "arrays" and value is not None}
     if task.rule is not None and not (party.tells and task.weighting == BY_SIZE):
@@ -132,7 +132,7 @@ def _trained(
 
 
 def _left_out(task: Task, model: Any, asked: Any, context: Context) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The server says that this node takes no part, and why: for the log that the node's owner reads."""
+    """Log the server's message that this node takes no part, and why, for the node's owner."""
     log.warning("this node takes no part in the run: %s", str(asked["why"])[:_MOST_TOLD])
     return {"answer": None}, {}
 

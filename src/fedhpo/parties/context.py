@@ -1,4 +1,4 @@
-"""What a client's process knows of itself."""
+"""What a client's process knows about itself."""
 
 from __future__ import annotations
 

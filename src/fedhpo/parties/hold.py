@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Held:
     """Replies leave so many `seconds` after they were asked for, never earlier; 0 holds nothing back.
 
-    Whoever takes longer replies late, and is warned: the time then tells that.
+    A client that takes longer replies late, which reveals its time; it is warned.
 
     >>> now = [0.0]
     >>> held = Held(5.0, clock=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
@@ -35,7 +35,7 @@ class Held:
         self.seconds, self._clock, self._sleep = float(seconds), clock, sleep
 
     def __call__(self, reply: Callable[[], T]) -> T:
-        """The reply, when its time has come."""
+        """Wait until the reply is due, then return it."""
         if not self.seconds:
             return reply()
         begin = self._clock()

@@ -37,7 +37,7 @@ _SERVED: WeakKeyDictionary[Bench, dict[Any, Parties]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class AskParty:
-    """A task of a learners' worker: what is asked of one party, which holds its part of the worker's rows."""
+    """A worker's task: one message to one party, which holds its share of the worker's rows."""
 
     ask: Ask
     kind: str
@@ -56,7 +56,7 @@ class AskParty:
 
 
 class _Asked(LearnersHere):
-    """What both kinds of learners that are asked for in a simulation have in common."""
+    """The common part of learners whose parties are asked by messages in a simulation."""
 
     _kind_of_party: str
 

@@ -1,4 +1,4 @@
-"""A private query is answered once in a run: whoever asks again hears the same, and averages out no noise.
+"""A private query is answered once per run: asked again, it gives the same answer, so noise stays.
 
 Over several runs what a client tells adds up: each costs its epsilon again.
 """

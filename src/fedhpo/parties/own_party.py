@@ -1,4 +1,4 @@
-"""A client that trains and scores by functions of its owner's."""
+"""A client that trains and scores with its owner's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's rows: its part of the study's data, or those that it holds itself."""
+"""A node's rows: its part of the study's data, or rows of its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NodeRows:
         return None if self._data is None else context.node_id
 
     def of(self, context: Context, client: int) -> FederatedData:
-        """Data in which `place` is this node; the same object until its client has another number."""
+        """Data in which client `place` is this node; the same object until the client's number changes."""
         key = self.key(context)
         if key not in self._held:
             self._held[key] = self._load() if self._data is None else own_rows(self._data(context), client)
@@ -54,7 +54,7 @@ class NodeRows:
         return int(partition)
 
     def told(self, rows: int) -> int:
-        """Rows as they are told: how many, or only whether there are any."""
+        """The number of rows as reported to the server: exact, or only zero or one."""
         return rows if self.tells else min(rows, 1)
 
     def hello(self, context: Context, training: str) -> Hello:

@@ -20,7 +20,7 @@ SearchFunction = Callable[[Mapping[str, Any], Context], float]
 
 
 def searching(search: SearchFunction, rows: Callable[[Context], int], tells: bool = True) -> QueryFunction:
-    """Answers a local search by a function of the client's own; what it raises is a config that failed."""
+    """Answers a local search with the client's own function; an exception marks the config as failed."""
 
     def answer(asked: Mapping[str, Any], _: NamedArrays, task: Task, context: Context) -> Any:
         query, begun = local_search_of(asked), time.monotonic()

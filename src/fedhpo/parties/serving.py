@@ -1,4 +1,4 @@
-"""Parties that answer for themselves in one process: what a worker does with what is asked."""
+"""Parties in one process, each answering for itself: the handler of a worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedhpo.parties.context import Context
 
 @dataclass
 class Here:
-    """What a party's process knows of the party: its number, and what it keeps between two messages."""
+    """What the process knows about a party: its number, and its memory between messages."""
 
     node_id: int
     node_config: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A client of ours: torch models on the client's own rows, by the engine of the simulated federation."""
+"""A client that trains torch models on its own rows, with the simulator's engine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TorchParty:
         self._tried: list[Executor] = []
 
     def hello(self, context: Context) -> Hello:
-        """What this node is; one whose model cannot be built says nothing."""
+        """Describe this node; a node that cannot build its model does not join."""
         executor = self._executor(context, 0)
         if not any(executor is tried for tried in self._tried):
             self._preflight(executor)

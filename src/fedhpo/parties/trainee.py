@@ -1,4 +1,4 @@
-"""What is trained, where it is something of the user's own: one class, for the server and the clients.
+"""A user-defined trainee: one class for the server's and the clients' side of training.
 
 `[model]` of a study names it as `package.module:Name`. Its fields are its settings, which stand there too.
 It runs wherever parties are asked: in this process, in workers, on Ray, over Flower and NVFlare.

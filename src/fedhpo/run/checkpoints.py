@@ -13,13 +13,13 @@ from fedhpo.run.record import StateFile
 
 
 class Checkpoints:
-    """Writes, reads and clears state files; which of them count is said by the record alone."""
+    """Writes, reads and clears state files. Only the record says which of them are valid."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def write(self, trial: int, event: int, state: TrialState) -> StateFile:
-        """Put a state safely on disk; returns what the record keeps of the file."""
+        """Write a state durably to disk; return what the record stores about the file."""
         name = f"trial-{trial}-event-{event}.safetensors"
         path = self.directory / name
         try:
@@ -33,7 +33,7 @@ class Checkpoints:
             raise
 
     def read(self, file: StateFile) -> TrialState:
-        """The state in a file, which must be as it was written."""
+        """Read a state; raise if the file has changed since it was written."""
         path = self._inside(file.name)
         with trouble_at(path, "cannot read the checkpoint"):
             data = path.read_bytes()
@@ -42,7 +42,7 @@ class Checkpoints:
             return parse_state(data)
 
     def damaged(self, files: Iterable[StateFile]) -> dict[Path, str]:
-        """The files that are not as they were written, and what is wrong with each."""
+        """The damaged files, each with a description of the damage."""
         found = {}
         for file in files:
             path = self._inside(file.name)
@@ -56,7 +56,7 @@ class Checkpoints:
         return found
 
     def delete(self, names: Collection[str]) -> None:
-        """Delete files that the record does not name any more."""
+        """Delete files that the record no longer names."""
         for name in names:
             self._inside(name, link=True)  # of a link only the link itself is deleted
             with trouble_at(self.directory / name, "cannot delete the checkpoint"):

@@ -61,7 +61,7 @@ def pack(items: Items) -> bytes:
 
 
 def unpack(payload: bytes) -> list[Any]:
-    """The items that `pack` was given; scores that cannot be, which 0.2.0 did not check, have failed."""
+    """The items given to `pack`. Impossible scores, which 0.2.0 did not check, become failures."""
     (length,) = struct.unpack_from("<I", payload)
     header = json.loads(payload[4 : 4 + length])
     if header["kind"] == "answers":
@@ -103,7 +103,7 @@ def unpack(payload: bytes) -> list[Any]:
 
 
 def as_unpacked(items: Items, payload: bytes) -> list[Any]:
-    """What `unpack` would give for items just packed, without the work where they are of that form."""
+    """What `unpack` would return for items just packed, at no cost where they already have that form."""
     types = {RoundReport: _REPORT, Scores: _SCORES}.get(type(items[0])) if items else None
     first: Any = items[0] if items else None
     if types is None or any(getattr(first, name).dtype != kind for name, kind in types.items()):
@@ -112,7 +112,7 @@ def as_unpacked(items: Items, payload: bytes) -> list[Any]:
 
 
 def by_sentence(items: Items) -> list[Any]:
-    """The same with the kinds that sentences stand for, by which 0.2.0 went: a run of it goes on so."""
+    """The same, with reason kinds inferred from sentences as 0.2.0 did, so that its runs can be resumed."""
     return [_by_sentence(item) for item in items]
 
 
@@ -158,7 +158,7 @@ def _answer(
 
 
 def _more(report: RoundReport) -> list[Any]:
-    """What not every report has: products of updates, their shapes, its span; nothing without any."""
+    """Optional fields of reports: products of updates, their shapes, the span; empty where none is set."""
     found, updates = report.products, report.updates
     products = found and [
         *(found.squared.tolist(), found.with_previous.tolist()),

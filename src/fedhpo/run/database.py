@@ -36,7 +36,7 @@ def create_tables(database: sqlite3.Connection) -> None:
 
 
 def tables_of(database: sqlite3.Connection, path: Path) -> set[str]:
-    """The names of the tables. Without any the file holds nothing at all, or it is damaged."""
+    """The names of the tables. A file without tables is empty or damaged."""
     found = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not found and database.execute("PRAGMA page_count").fetchone()[0] > 1:
         raise DamageError(path, "its tables are gone")
@@ -44,7 +44,7 @@ def tables_of(database: sqlite3.Connection, path: Path) -> set[str]:
 
 
 def check_structure(database: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file whose pages do not fit together: writing into it would damage what is whole."""
+    """Refuse a file with inconsistent pages: writing to it could damage the intact ones."""
     found = database.execute("PRAGMA quick_check(1)").fetchall()
     if found != [("ok",)]:
         lines = str(found[0][0]).splitlines() if found else []
@@ -105,7 +105,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _can_wal(database: sqlite3.Connection) -> bool:
-    """Turn the write-ahead log on, and see whether that works."""
+    """Turn on the write-ahead log and check that it works."""
     try:
         if database.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             return False

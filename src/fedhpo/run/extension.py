@@ -27,7 +27,7 @@ def total_of(study: Mapping[str, Any]) -> int | None:
 
 
 def without_total(study: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded study but for its total, which a study file may hold too.
+    """A recorded study without its total, which may also stand in the study file.
 
     >>> without_total({"budget": {"rounds": 5, "total": 50}, "study": {"budget": {"total": 50}}})
     {'budget': {'rounds': 5}, 'study': {'budget': {}}}

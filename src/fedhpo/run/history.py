@@ -44,7 +44,7 @@ def history(record: Record) -> list[dict[str, Any]]:
 
 
 def rows_of(event: Event, rounds: dict[int, int]) -> list[dict[str, Any]]:
-    """The rows of one event, without what was spent; `rounds` are the trials' clocks, which it moves on."""
+    """The rows of one event, without costs; advances `rounds`, the trials' round counters."""
     if event.kind in ("fork", "mix"):  # the target takes over the round clock
         forked = json.loads(event.call)
         rounds[forked["target"]] = rounds.get(forked["source"], 0)

@@ -1,4 +1,4 @@
-"""One process per run: a lock that the kernel lets go of, however the process ends."""
+"""One process per run: a lock that the kernel releases however the process ends."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Lock:
 
 
 def holder_of(path: Path) -> Holder | int | None:
-    """Who holds the lock, by its number alone where an earlier version wrote it; None if nobody is named."""
+    """The process that holds the lock (only its id if an older version wrote it), or None."""
     try:
         return _named(path.read_bytes()[:_LONGEST]) if path.is_file() else None
     except OSError:
@@ -119,7 +119,7 @@ def _named(content: bytes) -> Holder | int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock. What is not a file, such as a named pipe, is not opened."""
+    """Whether a process holds the lock. Anything but a regular file, such as a named pipe, is not opened."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False

@@ -78,7 +78,7 @@ class StateFile:
 
 
 def _in_one_go(method: Method) -> Method:
-    """Of a method that writes: an interrupt in the middle of it is the last thing that this record does.
+    """Decorate a method that writes: once interrupted in the middle, the record writes nothing more.
 
     Ctrl-C may come between any two steps. What is then in memory may not be what is on disk, and must not be
     written: the file is left as a kill would leave it.
@@ -185,7 +185,7 @@ class Record:
                 self._session = (session, time.time(), os.getpid())
 
     def _load(self) -> None:
-        """Read the facts and see whether they belong together."""
+        """Read the facts and check that they are consistent."""
         columns = [row[1] for row in self._rows("PRAGMA table_info(meta)")]
         if columns == ["key", "value"]:
             raise self._other_version(dict(self._rows("SELECT key, value FROM meta")))
@@ -228,13 +228,13 @@ class Record:
         )
 
     def _checked(self, table: str, row: Sequence[Any], stated: Any) -> Sequence[Any]:
-        """The row, if it is as it was written."""
+        """The row; raise if it has changed since it was written."""
         if row_digest(table, row) != stated:
             raise DamageError(self.path, f"a row of {table} ({str(row[0])[:40]}) is not as it was written")
         return row
 
     def _check_witness(self) -> None:
-        """See that nothing was lost which must not be done twice."""
+        """Check that no event is lost which must not happen twice."""
         if self._spent["epsilon"]:
             names = ", ".join(f"'decide {name}'" for name in RELEASES)
             released = f"(epsilon > 0 OR kind IN ({names}))"
@@ -338,7 +338,7 @@ class Record:
             self._spent[name] += value
 
     def _chain_again(self, number: int) -> None:
-        """New digests from an event on that was given its result: it is the last one, as a rule."""
+        """Recompute digests from an event whose result was added later; usually it is the last event."""
         before = self._rows("SELECT digest FROM events WHERE number = ?", (number - 1,))
         chain = before[0][0] if before else self._origin
         columns = ", ".join(EVENT_COLUMNS[:-1])
@@ -351,7 +351,7 @@ class Record:
 
     @_in_one_go
     def move_checkpoint(self, event: int, files: Mapping[int, StateFile]) -> None:
-        """From now on a resumed run starts after `event`, with these files of all its trials."""
+        """Let a resumed run start after `event`, with these files of all trials."""
         self._commit(event, files)
 
     @_in_one_go
@@ -465,7 +465,7 @@ class Record:
     # Reading
 
     def expect(self, kind: str, call: bytes) -> Event | None:
-        """The next recorded event, if it is this very call; None once the record is at its end."""
+        """The next recorded event, which must be this call; None at the end of the record."""
         if self.position >= self.last:
             return None
         if self._ahead is None:
@@ -570,7 +570,7 @@ class Record:
         return 0.0 if self._begun is None or self.read_only else time.monotonic() - self._begun
 
     def only_served(self) -> None:
-        """Everything was done before: the time that it takes to bring it back is not the run's."""
+        """Stop counting time: a finished run that is only loaded takes none."""
         self._begun = None
 
     @property
@@ -584,7 +584,7 @@ class Record:
         return self._bytes_before + self._checkpoint_bytes
 
     def close(self) -> None:
-        """Write down what waits, unless a write was interrupted, and let go of the file."""
+        """Write pending events, unless a write was interrupted, and close the file."""
         try:
             self._ahead = None
             if not self.interrupted:

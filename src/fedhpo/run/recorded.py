@@ -57,7 +57,7 @@ _REPEATED = ("round", "evaluate", "done", "decide ask", "decide ready", "decide 
 
 @dataclass(frozen=True)
 class Progress:
-    """What `on_event` is told: the event, what it brought, and whether it came from the record."""
+    """The argument of `on_event`: the event, its result, and whether it was replayed from the record."""
 
     number: int
     kind: str
@@ -246,7 +246,7 @@ class RecordedSession(Through):
         return self._ask("query", call, lambda _: self.inner.query(task, clients))
 
     def state(self, trial: int) -> TrialState:
-        """The trial's state now; not to be had of the past, while recorded events are served."""
+        """The trial's present state; not available while recorded events are replayed."""
         if self.record.position < self.record.checkpoint:
             raise RunError(
                 f"the state of trial {trial} at event {self.record.position} is gone: "
@@ -256,7 +256,7 @@ class RecordedSession(Through):
         return self.inner.state(trial)
 
     def wake(self, trial: int) -> None:
-        """Bring the trials back from their files, where a resumed run has not needed them so far."""
+        """Load the trials from their files if a resumed run has not needed them yet."""
         self.state(trial)
 
     def evaluate_beside(
@@ -334,7 +334,7 @@ class RecordedSession(Through):
         return self._told(kind, [json.loads(found)], replayed=replayed)[0]
 
     def drawing(self) -> bool:
-        """Pay for the release under way, once; whether it may have been drawn before, and been lost."""
+        """Pay once for the release in progress; return whether it may have been drawn earlier and lost."""
         release = self._release
         if release is None:
             return False
@@ -348,7 +348,7 @@ class RecordedSession(Through):
 
     @contextmanager
     def in_one_piece(self) -> Iterator[None]:
-        """No checkpoint in here, where rounds can be repeated: who is stopped in it does all of it again."""
+        """Suspend checkpoints if rounds can be repeated: a run stopped inside repeats the whole block."""
         self._in_one_piece = True
         try:
             yield
@@ -374,7 +374,7 @@ class RecordedSession(Through):
         return True
 
     def note_searched(self) -> None:
-        """Keep where the search ended and how its trials stood, so that it can go on from there later."""
+        """Store where the search ended and its trials' states, so that it can be extended later."""
         record = self.record
         known = record.get("searched")
         if known is not None and known["event"] == record.position:
@@ -400,7 +400,7 @@ class RecordedSession(Through):
         return files
 
     def _settle_files(self, files: dict[int, StateFile]) -> None:
-        """The record names these now: delete the others."""
+        """Delete the files that the record no longer names."""
         superseded = {file.name for file in self._files.values()} - {file.name for file in files.values()}
         self._checkpoints.delete(superseded - self._pinned)
         self._files = files
@@ -501,7 +501,7 @@ class RecordedSession(Through):
         return items
 
     def _join(self) -> None:
-        """Bring `inner` to where the method stands: at the last checkpoint, or at the very beginning."""
+        """Bring `inner` to the method's position: the last checkpoint, or the very beginning."""
         if self._joined:
             return
         with self._uninterrupted():
@@ -541,7 +541,7 @@ class RecordedSession(Through):
 
     @contextmanager
     def _uninterrupted(self) -> Iterator[None]:
-        """After an exception in here nobody knows where the trials stand: no checkpoint of that."""
+        """After an exception inside, the trials' state is unknown: write no checkpoint of it."""
         try:
             yield
         except BaseException:

@@ -138,7 +138,7 @@ class Run:
             raise
 
     def _keep_time(self) -> None:
-        """A finished run that is called again tells the time that it took, not that of bringing it back."""
+        """A finished run that is called again reports its original time, not the time to load it."""
         self.record.only_served()
         with contextlib.suppress(DamageError):  # the result is written again
             told = self.result()
@@ -245,7 +245,7 @@ class Run:
             )
 
     def _check_written(self) -> None:
-        """The record is the truth: the study's copy is put right, a result written again at the end."""
+        """The record is authoritative: rewrite the study's copy and the outputs where they differ from it."""
         name, written = _study_file(self.study, self.study_text)
         if _digest_at(self.path / name) != digest(written.encode()).hex():
             warnings.warn(
@@ -264,7 +264,7 @@ class Run:
                     )
 
     def _check_checkpoints(self) -> None:
-        """Without all of its files a checkpoint is of no use: then everything is run again."""
+        """Discard a checkpoint with a damaged or missing file; rounds are then repeated from the record."""
         checkpoints, files = Checkpoints(self.path / CHECKPOINTS), self.record.files()
         damaged = checkpoints.damaged(files.values())
         if damaged:
@@ -381,7 +381,7 @@ class Run:
         return rows
 
     def stop(self, reason: str) -> None:
-        """Note that the run stops here, and why; called again, it goes on as though it had not."""
+        """Record that the run stops here, and why; the next call resumes it."""
         self.record.stop(reason)
         self.record.set(status="stopped")
 
@@ -391,7 +391,7 @@ class Run:
         self.record.set(status="failed")
 
     def close(self) -> None:
-        """Let go of the record and of the lock."""
+        """Close the record and release the lock."""
         try:
             self.record.close()
         finally:
@@ -417,7 +417,7 @@ class Run:
 
 
 def _why_no_run(path: Path) -> str:
-    """What is at a path in place of a run, and what to do."""
+    """What was found at a path instead of a run, and what to do about it."""
     if not path.exists():
         return "there is no such directory; `fedhpo runs` lists runs"
     if not path.is_dir():
@@ -500,7 +500,7 @@ def _open_to_write(path: Path) -> Record:
 
 
 def versions() -> dict[str, str | None]:
-    """What this run is computed with; torch is asked without importing it."""
+    """The versions that this run is computed with; torch's is read without importing it."""
     found: dict[str, str | None] = {"python": platform.python_version(), "machine": platform.machine()}
     found["fedhpo"] = VERSION  # that of this source, whatever is installed beside it
     for package in ("numpy", "torch"):
@@ -530,7 +530,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write aside, force to disk, rename: the file is whole or as it was."""
+    """Write a temporary file, flush it to disk, rename it: a crash leaves the old or the new file."""
     aside = path.with_name(path.name + ".part")
     with trouble_at(path, "cannot write"):
         try:

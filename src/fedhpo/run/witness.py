@@ -35,7 +35,7 @@ class Witness:
         self._descriptor: int | None = None
 
     def note(self, event: int, settled: int) -> None:
-        """Put the numbers on disk; written in one go, so that a kill leaves the old ones or these."""
+        """Write the numbers atomically: a kill leaves the old ones or these."""
         text = f"{event} {settled}"
         line = f"{text} {digest(text.encode()).hex()}".ljust(_LENGTH - 1) + "\n"
         with trouble_at(self.path, "cannot write"):
@@ -54,7 +54,7 @@ class Witness:
             return None
 
     def check(self, last: int, settled: int) -> None:
-        """Refuse a record that ends before what was noted."""
+        """Refuse a record that ends before the noted event."""
         noted = self.noted()
         if noted is None:
             if self.path.exists() and self.path.stat().st_size:  # a kill leaves it empty at worst

@@ -1,4 +1,4 @@
-"""What can be known to be wrong before any data is read or model built."""
+"""Checks that need neither data nor a model."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def check_clients(data: FederatedData, cohort: int | None, evaluated: int | floa
 
 
 def check_study(study: Study) -> None:
-    """All that can be known to be wrong of a study, section by section."""
+    """Check a study section by section, without reading data or building a model."""
     file, given = study.file, study.given
     check_server(file.server)
     file.client.refuse_uncounted("client")

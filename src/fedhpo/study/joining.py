@@ -21,7 +21,7 @@ _ONCE = "which lets every client count once"
 def aggregation_in(server: Server, weighting: str, default: Aggregation) -> Aggregation:
     """As [server] says, `default` where it names no rule.
 
-    Other keys of the section go before what a preset, or the default, says of them.
+    Other keys of the section override those of the preset or the default.
     """
     given = server.aggregation
     start = default if given is None else PRESETS.get(given) if isinstance(given, str) else None
@@ -39,7 +39,7 @@ def aggregation_in(server: Server, weighting: str, default: Aggregation) -> Aggr
 
 
 def said_of_weighting(study: Study, place: str) -> list[str]:
-    """That clients count the same anyway, where a rule is not moved by what the study says."""
+    """A note that `weighting` has no effect, where the rule counts every client once."""
     uniform = study.given.get("server", {}).get("weighting") == "uniform"
     weighs = place != TABLE and study.kind.part(place).honours("server.aggregation")
     if not uniform or not weighs or study.file.server.strategy:

@@ -1,7 +1,7 @@
 """Who honours which keys of a study: what is trained, and where it is trained.
 
-A key that was set and that nobody honours in this combination is refused, with those who would. Sections of
-another place are set aside, and the run says so: one study serves a simulation and real clients.
+A key that was set but has no effect in this combination is refused; the message names who would use it.
+Sections for another place are set aside, and the run says so: one study serves a simulation and real clients.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ APP = Part("Flower apps", ("server.weight_cap",))
 
 
 def _waiting(who: str, *without: str) -> Part:
-    """Who honours the keys that say how to wait for clients, but for some."""
+    """The part that honours the keys about waiting for clients, except `without`."""
     keys = [key for key in Remote.model_fields if key not in without]
     return Part(who, [f"{place}.{key}" for place in (FLOWER, NVFLARE) for key in keys])
 
@@ -84,7 +84,7 @@ def refuse_anywhere(kind: Kind, given: Mapping[str, Any]) -> None:
 
 
 def refuse_other_training(study: Mapping[str, Any], table: Mapping[str, Any], name: str) -> None:
-    """Refuse a study that says of a table's training what was not recorded."""
+    """Refuse a study whose training differs from what the table recorded."""
     for key in _TRAINING:
         if key in study and study[key] != table.get(key):
             ours, theirs = _flat(key, study[key]), _flat(key, table.get(key, {}))
@@ -98,7 +98,7 @@ def refuse_other_training(study: Mapping[str, Any], table: Mapping[str, Any], na
 
 
 def set_aside(given: Mapping[str, Any], place: str) -> list[str]:
-    """The sections that are another place's; in one line, if there are any."""
+    """One line that lists the sections for other places, if there are any."""
     aside = [f"[{key}]" for key, where in SECTIONS.items() if given.get(key) and where != place]
     return [f"set aside {PLACES[place]}: {', '.join(aside)}"] if aside else []
 

@@ -1,4 +1,4 @@
-"""What pydantic has to say about a section, in our words."""
+"""Pydantic's errors about a section, in fedhpo's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way back from a run's record to its study. There is no other: `tune` and `resume` both take it."""
+"""Rebuild a study from a run's record. `tune` and `resume` both use this and nothing else."""
 
 from __future__ import annotations
 

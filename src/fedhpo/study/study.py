@@ -168,7 +168,7 @@ class Study:
 
     @cached_property
     def kind(self) -> Kind:
-        """What is trained: what depends on it is answered there."""
+        """What is trained, and everything that depends on it."""
         return kind_of(self)
 
     @cached_property
@@ -299,7 +299,7 @@ class Study:
     def aggregation(self, default: Aggregation) -> Aggregation:
         """How updates are put together: as the file says, `default` where it names no rule.
 
-        Other keys of the section go before what a preset, or the default, says of them.
+        Other keys of the section override those of the preset or the default.
         """
         return aggregation_in(self.file.server, self.weighting, default)
 
@@ -327,7 +327,7 @@ class Study:
         ]
 
     def _lenient(self) -> AbstractContextManager[None]:
-        """A run that was begun with settings which were ignored goes on: see `RecordedStudy`."""
+        """Only warn of settings without effect in a recorded run, which older versions accepted."""
         return warning_only() if self.recorded else nullcontext()
 
     @property

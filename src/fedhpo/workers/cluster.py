@@ -29,7 +29,7 @@ _STARTS = 5
 
 
 def connect(address: str) -> None:
-    """Join a Ray cluster, unless this process is in one: "auto" for one that runs here, or its address."""
+    """Join a Ray cluster by address, or "auto" for a local one, unless already connected."""
     if ray.is_initialized():
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -145,7 +145,7 @@ class RayWorkers(Pool[Job]):
             self._ended.append(Ended(ticket, job, value, failure))
 
     def _replace(self, worker: _Worker, error: Exception) -> None:
-        """A worker was lost: do again what it held; what it held for the second time has failed."""
+        """Handle a lost worker: repeat its jobs; a job lost twice has failed."""
         self._lost += 1
         if self._lost >= _STARTS:
             raise FedhpoError(f"workers cannot start in the Ray cluster: {error}") from error
@@ -160,7 +160,7 @@ class RayWorkers(Pool[Job]):
                 self._waiting.appendleft(ticket)
 
     def cancel(self, tickets: Iterable[int]) -> None:
-        """Forget these jobs; what is under way ends unheard."""
+        """Drop these jobs; results of running ones are ignored."""
         gone = set(tickets)
         self._waiting = deque(ticket for ticket in self._waiting if ticket not in gone)
         self._ended = deque(ended for ended in self._ended if ended.ticket not in gone)

@@ -47,7 +47,7 @@ class SharedFile:
         return _received, (reduction.DupFd(self.descriptor),)
 
     def close(self) -> None:
-        """Give the descriptor back, once; what is mapped stays mapped."""
+        """Close the descriptor, once; existing mappings stay valid."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             with contextlib.suppress(OSError):
@@ -90,7 +90,7 @@ class Arena:
         return region
 
     def release(self, region: Region) -> None:
-        """Take a region back, to be used again."""
+        """Return a region for reuse."""
         self._free[region.length].append(region)
 
     def vector(self, region: Region, size: int) -> NDArray[np.float32]:
@@ -128,7 +128,7 @@ def _kind(dtype: np.dtype[Any]) -> Any:
 
 
 def share(arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, SharedArray], SharedFile]:
-    """Lay arrays down in one nameless file on disk; arrays mapped from a file already stay there."""
+    """Write arrays to one unnamed file on disk; arrays already mapped from a file stay where they are."""
     file = SharedFile.on_disk()
     shared = {}
     end = 0

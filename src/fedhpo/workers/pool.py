@@ -1,4 +1,4 @@
-"""A pool does jobs and hands back their ends: in the calling thread, in threads, or in processes.
+"""A pool runs jobs in the calling thread, in threads, or in processes, and returns their results.
 
 A handler does one job and returns its value; it is made once by each worker. Which pool does the work never
 changes a result: every job has its own random stream, and the caller puts results in order.
@@ -56,7 +56,7 @@ class Pool(ABC, Generic[Job]):
 
     @abstractmethod
     def cancel(self, tickets: Iterable[int]) -> None:
-        """Forget these jobs, also those under way."""
+        """Drop these jobs, including running ones."""
 
     @abstractmethod
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Pool(ABC, Generic[Job]):
 
 
 def ended(handle: Handler[Job], ticket: int, job: Job) -> Ended[Job]:
-    """Do a job; a failure is reported, it does not end the run."""
+    """Run a job; an exception becomes a reported failure and does not end the run."""
     try:
         return Ended(ticket, job, handle(job))
     except Exception as error:

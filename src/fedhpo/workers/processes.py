@@ -1,4 +1,4 @@
-"""The pool of processes: who does which job, and what is done again when a worker dies."""
+"""The process pool: assigns jobs, and repeats those of a worker that dies."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Processes(Pool[Job]):
         return self._ended.popleft()
 
     def cancel(self, tickets: Iterable[int]) -> None:
-        """Forget these jobs. There is no way to end one that is under way but to end its worker."""
+        """Drop these jobs. A running job can only be ended by ending its worker."""
         gone = set(tickets)
         self._repeated -= gone
         self._waiting = deque((ticket, job) for ticket, job in self._waiting if ticket not in gone)
@@ -180,7 +180,7 @@ class Processes(Pool[Job]):
         self._ended.append(Ended(ticket, worker.held.pop(ticket), value, failure))
 
     def _lost(self, worker: _Worker[Job]) -> None:
-        """A worker died: do again what it held; a repeated job that it had begun has failed."""
+        """Handle a dead worker: repeat its jobs; a repeated job that it had begun has failed."""
         worker.process.join()
         code = worker.process.exitcode
         if not worker.ready:

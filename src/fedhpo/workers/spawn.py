@@ -66,7 +66,7 @@ def _wait(pipe: connection.Connection, modules: tuple[str, ...]) -> None:
 
 
 def _pickled(value: Any) -> bytes:
-    """As it would travel to a process that is started with it: descriptors too."""
+    """Pickle as for a process's start arguments, including file descriptors."""
     return bytes(reduction.ForkingPickler.dumps(value))
 
 
@@ -108,7 +108,7 @@ def _follow_parent() -> None:
 
 
 def _end_with_parent() -> None:
-    """End at once when the parent does, however it does, even in the middle of a training."""
+    """Exit at once when the parent exits, however it ends, even during training."""
     parent = process.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -121,7 +121,7 @@ def of_the_script(*arguments: Any) -> bool:
 
 
 def main_is_a_file() -> bool:
-    """Whether a worker could import the main script: not what was typed into a session."""
+    """Whether a worker can import the main script; code typed into a session cannot be imported."""
     main = sys.modules["__main__"]
     named = getattr(main, "__spec__", None) is not None
     return named or os.path.isfile(getattr(main, "__file__", None) or "")
