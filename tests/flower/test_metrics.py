@@ -71,5 +71,5 @@ def test_pooled_metrics_are_refused_over_flower():
 
 def test_no_function_travels_to_clients():
     own = fh.Metric("own", lambda outputs, targets: 0.0, maximise=True)
-    with pytest.raises(InputError, match="metric 'own': no function travels to clients"):
+    with pytest.raises(InputError, match="metric 'own': functions are not sent to clients"):
         over_flower(STUDY).measure([own])

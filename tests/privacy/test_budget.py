@@ -103,7 +103,7 @@ def test_a_line_that_0_2_0_wrote_in_part_may_be_a_charge(tmp_path):
     with pytest.raises(DamageError, match="line 3 is cut short"):
         PrivacyLedger(tmp_path / "a")
     (tmp_path / "b").write_bytes(OLD.replace(b'"a": 1.0', b'"a": -1.0'))
-    with pytest.raises(DamageError, match="line 2 is no line of a privacy ledger"):
+    with pytest.raises(DamageError, match="line 2 is not a line of a privacy ledger"):
         PrivacyLedger(tmp_path / "b")
 
 

@@ -45,8 +45,8 @@ class Held:
             self._sleep(left)
         else:
             warnings.warn(
-                f"a training took {-left:.1f} s longer than hold_replies = {self.seconds:g}: the time of its "
-                "reply tells that; raise it",
+                f"a training took {-left:.1f} s longer than hold_replies = {self.seconds:g}: its late "
+                "reply reveals that; raise hold_replies",
                 stacklevel=2,
             )
         return found

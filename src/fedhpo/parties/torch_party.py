@@ -60,7 +60,7 @@ class TorchParty:
         except InputError as error:
             if self._study.evaluator.privacy is not None:
                 kind = type(error).__name__
-                raise InputError(f"{kind}: the model does not go with this client's rows") from error
+                raise InputError(f"{kind}: the model does not fit this client's rows") from error
             raise
 
     def train(self, arrays: NamedArrays, task: Task, context: Context) -> Trained:
@@ -133,7 +133,7 @@ class TorchParty:
         if self._study.own_training is None and name is not None and name not in SCHEDULES:
             allowed = ends(self._study.space.scope("client").get("lr_schedule"))
             if name not in allowed:
-                raise InputError(f"client.lr_schedule = {name!r} does not stand in this client's study")
+                raise InputError(f"client.lr_schedule = {name!r} is not named in this client's study")
 
     def _executor(self, context: Context, client: int) -> Executor:
         """The engine on this node's rows; in one process, nodes that deal the same data share it."""

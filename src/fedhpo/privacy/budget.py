@@ -81,7 +81,9 @@ class PrivacyLedger:
         if total is not None and not 0 < total < math.inf:
             raise InputError(f"total must be a positive number, not {total!r}")
         if total is not None and held is not None and total != held:
-            raise InputError(f"total = {total:g}: {self._journal.path} was begun with {held:g}, and stays so")
+            raise InputError(
+                f"total = {total:g}: {self._journal.path} was begun with {held:g}, which is final"
+            )
         known = total if held is None else held
         assert known is not None
         self.total: float = known
@@ -222,4 +224,4 @@ class PrivacyLedger:
         return read_books(content.entries, self._damage)
 
     def _damage(self, number: int) -> DamageError:
-        return DamageError(self._journal.path, f"line {number} is no line of a privacy ledger", REMEDY)
+        return DamageError(self._journal.path, f"line {number} is not a line of a privacy ledger", REMEDY)

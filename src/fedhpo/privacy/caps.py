@@ -22,7 +22,7 @@ class ClientCaps:
     >>> caps.take({8: 1})
     Traceback (most recent call last):
     ...
-    fedhpo.errors.BudgetError: privacy: client 8 took part 2 times, and may at most 2
+    fedhpo.errors.BudgetError: privacy: client 8 took part 2 times, the most allowed is 2
     """
 
     def __init__(self, most: int, caps: Mapping[int, int] | None = None) -> None:
@@ -47,7 +47,7 @@ class ClientCaps:
             if self.taken[client] + weight > self.cap(client):
                 raise BudgetError(
                     f"privacy: client {client} took part {self.taken[client]} times, "
-                    f"and may at most {self.cap(client)}"
+                    f"the most allowed is {self.cap(client)}"
                 )
         before = self.largest
         self.taken.update(weights)

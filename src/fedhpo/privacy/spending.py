@@ -66,7 +66,7 @@ class SpendingLedger:
             except (ValueError, TypeError, KeyError):
                 epsilon = math.nan
             if not 0 < epsilon < math.inf:
-                raise DamageError(self._journal.path, f"line {number} is no charge", REMEDY)
+                raise DamageError(self._journal.path, f"line {number} is not a charge", REMEDY)
             charges.append(epsilon)
         # What a line that was cut short came to is not known: as much as the largest of the others.
         return math.fsum([*charges, torn * max(charges, default=0.0)])

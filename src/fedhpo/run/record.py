@@ -87,7 +87,9 @@ def _in_one_go(method: Method) -> Method:
     @functools.wraps(method)
     def run(self: Record, *values: Any, **named: Any) -> Any:
         if self.interrupted:
-            raise RunError(f"the record {self.path} was interrupted while it was written: nothing more is")
+            raise RunError(
+                f"the record {self.path} was interrupted while it was written: nothing more is written to it"
+            )
         self.interrupted = True
         try:
             value = method(self, *values, **named)

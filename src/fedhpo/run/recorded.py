@@ -534,8 +534,9 @@ class RecordedSession(Through):
         if self.record.get("repeats", True):
             self.record.set(repeats=False)
             warnings.warn(
-                f"event {event.number} ({event.kind}), run again, gave another result than is recorded, as "
-                "on another kind of CPU: the run goes on with what is recorded, not the same bit for bit",
+                f"event {event.number} ({event.kind}) gave another result than the recorded one when it was "
+                "repeated, as happens on another kind of CPU: the run continues from the recorded result, "
+                "and is not repeated bit for bit",
                 stacklevel=4,
             )
 

@@ -229,8 +229,8 @@ class Run:
         then = self.record.get("fingerprint")
         if then is None:
             warnings.warn(
-                f"run {self.path} was begun without a fingerprint of its data, model and code: whether they "
-                "are the same is not known",
+                f"run {self.path} was begun without a fingerprint of its data, model and code: fedhpo "
+                "cannot check that they are the same",
                 stacklevel=4,
             )
             return

@@ -201,7 +201,7 @@ class RemoteClients(Federation):
                 )
             if not by_name(metric):
                 raise InputError(
-                    f"metric {metric.name!r}: no function travels to clients; use a name of ours "
+                    f"metric {metric.name!r}: functions are not sent to clients; use a name of ours "
                     "or of scikit-learn's scorers"
                 )
         self._metrics = tuple(metric.name for metric in metrics)

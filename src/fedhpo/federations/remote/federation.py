@@ -99,7 +99,7 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         if isinstance(model, str):
             shape = self._clients.common("shape")
             if shape is None:
-                raise InputError(f"model = {model!r}: no client says of what shape its samples are")
+                raise InputError(f"model = {model!r}: no client reports the shape of its samples")
             return TorchModel(ZooModel(model, shape, self._clients.common("classes") or 1))
         return TorchModel(model_factory(model, None))  # type: ignore[arg-type]  # only a name needs data
 

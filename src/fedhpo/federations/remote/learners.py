@@ -122,7 +122,7 @@ class RemoteLearnerFederation(TrainsWhole, RemoteClients):
                 raise InputError(f"client {number} {self._does}: is the study the same on all machines?")
         shape = self._clients.common("shape")
         if shape is None:
-            raise InputError("no client says how many features its rows have")
+            raise InputError("no client reports its number of features")
         self._features = int(np.prod(shape))
         self._classes = self._clients.common("classes") or 2
         self._trials = TrialTable()
