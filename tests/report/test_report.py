@@ -273,7 +273,7 @@ def test_the_report_needs_a_place(stopped, tmp_path):
 def test_the_verdict_comes_first_in_words(view):
     certain = page([view]).partition("<p class=answer>")[2].partition("</p>")[0]
     assert certain == "Improved: use the tuned config."
-    assert [one.answer for one in answers(view)][:3] == ["+25.0 points", "Certain", "8 of 10 rounds"]
+    assert [one.answer for one in answers(view)][:3] == ["+25.0 points", "Beyond chance", "8 of 10 rounds"]
     gain = view.result["gain"]
     doubt = replace(view, result={**view.result, "gain": {**gain, "standard_error": 0.2}})
     assert "The tuned config may be better." in page([doubt])

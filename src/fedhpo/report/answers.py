@@ -83,7 +83,7 @@ def _sure(view: RunView) -> Answer:
     if gain is None:
         return Answer(question, "–", "nothing to compare yet" if _running(view) else "there is no comparison")
     error, best = gain["standard_error"], view.result["best"]
-    words = {"improved": "Certain", "not certain": "Not certain", "no improvement": "No gain seen"}
+    words = {"improved": "Beyond chance", "not certain": "Not certain", "no improvement": "No gain seen"}
     where = _at(view, gain)
     if gain["round"] != best["rounds"]:
         where += f", both at round {gain['round']}"
@@ -93,8 +93,8 @@ def _sure(view: RunView) -> Answer:
         else f"{_spread(error, view.metric)} (standard error)"
     )
     level = ""
-    if kind == "not certain" and gain.get("p_value") is not None:
-        level = f"; p = {gain['p_value']:.2g}"
+    if kind != "no improvement" and gain.get("p_value") is not None:
+        level = "; p < 0.001" if gain["p_value"] < 1e-3 else f"; p = {gain['p_value']:.2g}"
     return Answer(question, words.get(kind, "–"), f"{spread}{where}{level}")
 
 
