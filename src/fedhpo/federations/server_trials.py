@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from fedhpo.federations.strategies.server import StrategyServer
 
 
+#: Parts of names by which the two factors of an adapter are told: those of `fedhpo.LoRA`, and of peft.
+FACTORS = ((".down", ".up"), ("lora_A", "lora_B"))
+
+
 @dataclass(frozen=True)
 class Trial:
     """A model in training. Immutable: a round makes a new one, so saving never has to copy."""
@@ -179,6 +183,19 @@ class Trials(TrialTable[Trial, Round], Generic[S]):
             previous=origin.previous,
             strategy=origin.strategy,
         )
+
+    def why_no_mean(self, model: Mapping[str, Any]) -> str:
+        """Why a mean of weights is not a mean of models: both factors of a product are trained."""
+        names = set(self._first(model, 0)[0].shapes)
+        for first, second in FACTORS:
+            for one in sorted(name for name in names if first in name):
+                other = one.replace(first, second)
+                if other in names:
+                    return (
+                        f"{one!r} and {other!r} are factors of one matrix, and the mean of products is "
+                        "not the product of means (freeze_down = true trains one of them, and is exact)"
+                    )
+        return ""
 
     def state(self, trial: int) -> TrialState:
         """What is needed to go on with it."""
@@ -418,6 +435,9 @@ class HoldsTrials(HoldsTable, Federation):
 
     def mix(self, source: int, target: int, share: float) -> None:
         self._trials.mix(source, target, share)
+
+    def why_no_mean(self, model: Mapping[str, Any]) -> str:
+        return self._trials.why_no_mean(model)
 
     def state(self, trial: int) -> TrialState:
         return self._trials.state(trial)

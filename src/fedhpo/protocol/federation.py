@@ -421,6 +421,10 @@ class Federation(ABC):
         """Hear how long one full training is, so that clients can plan a schedule over its rounds."""
         self.training_rounds = rounds
 
+    def why_no_mean(self, model: Mapping[str, Any]) -> str:
+        """Why the mean of two trials' weights would not be a mean of their models; empty where it is."""
+        return ""
+
     def why_no_horizon(self, space: Space) -> str:
         """Why `Work.horizon` would change nothing here; empty where some schedule follows it."""
         return "nothing that is trained here reads how many rounds there are"

@@ -79,6 +79,9 @@ class Through(Federation):
         """The rounds of one full training."""
         self.inner.expect(rounds)
 
+    def why_no_mean(self, model: Mapping[str, Any]) -> str:
+        return self.inner.why_no_mean(model)
+
     def why_no_horizon(self, space: Space) -> str:
         return self.inner.why_no_horizon(space)
 

@@ -29,6 +29,7 @@ from fedhpo.search.channel import Channel
 from fedhpo.search.comparison import Comparison
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, TuningError
+from fedhpo.search.keeping import Keep, Keeper
 from fedhpo.search.private import channel_of
 from fedhpo.search.rounds import Rounds
 from fedhpo.search.scalarised import told
@@ -87,8 +88,12 @@ class Search:
         failures: Failures | None = None,
         criteria: Criteria | None = None,
         horizon: str = FULL,
+        keep: Keep = "last",
     ) -> None:
         self.space = space
+        #: Which model of a training is kept: see `fedhpo.search.keeping`.
+        self.keep: Keep = keep
+        self._keeper = None if keep == "last" else Keeper(keep)
         #: How long the schedules of a trial are that is cut short: see `HORIZONS`.
         self.horizon = horizon
         self.rounds, self.total, self.cohort, self.seed = rounds, total, cohort, seed
@@ -168,6 +173,7 @@ class Search:
             keep_baseline=self.keeps_baseline,
             criteria=self.criteria,
             horizon=self.horizon,
+            keep=self.keep,
         )
         other.comparison = self.comparison
         other.begin(session, channel=channel)
@@ -286,7 +292,7 @@ class Search:
 
         They are no trials of the search, but their rounds come out of its total.
         """
-        tried = [self._apart(TRIED_OUT + place, config) for place, config in enumerate(configs)]
+        tried = [self.apart(TRIED_OUT + place, config) for place, config in enumerate(configs)]
         self.train(tried, rounds)
         self.evaluate(tried)
         self.eliminate(tried)
@@ -294,7 +300,7 @@ class Search:
         self.total -= len(tried) * rounds
         return tried
 
-    def _apart(self, number: int, config: Config) -> Trial:
+    def apart(self, number: int, config: Config) -> Trial:
         """A trial outside the search."""
         self.session.start(number, config.model, derive(self.seed, "trial", number))
         state = Fixed().begin(config, self.space, stream(self.seed, "policy", number))
@@ -310,7 +316,7 @@ class Search:
     def begin_own_again(self) -> Trial:
         """The user's own config from the beginning, if there is no trial of it any more."""
         if self.own is None:
-            self._own_again = self._apart(OWN_AGAIN, self.trials[0].first)
+            self._own_again = self.apart(OWN_AGAIN, self.trials[0].first)
         assert self.own is not None
         return self.own
 
@@ -328,6 +334,15 @@ class Search:
             return False
         own.status = status
         return True
+
+    def _drop_kept(self, trial: Trial) -> None:
+        if self._keeper is not None:
+            self._keeper.drop(self, trial)
+
+    def settle(self, best: Trial) -> None:
+        """The method names its winner; which of its models that is, follows from `keep`."""
+        if self._keeper is not None:
+            self._keeper.close(self, best)
 
     def conclude(self) -> None:
         """The method has made its choice."""
@@ -358,6 +373,8 @@ class Search:
             self._begin_anew(trials, until)
         while ready := self.payable([t for t in trials if t.status == TRAINING and t.round < until]):
             self.round(ready)
+            if self._keeper is not None and not self.concluding:
+                self._keeper.follow(self, ready)
         self._rounds.fail_untrained(self, trials)
 
     @property
@@ -537,6 +554,7 @@ class Search:
         for trial in trials:
             if trial.status != FAILED:
                 trial.status = ELIMINATED
+                self._drop_kept(trial)
                 if not (self.keeps_baseline and trial.number == 0):
                     self.session.stop(trial.number)
 
@@ -557,6 +575,7 @@ class Search:
         for trial in self.trials:
             lost = trial.status == FINISHED and trial is not self._incumbent and trial.number != 0
             if lost and trial.number in self.session.trials:
+                self._drop_kept(trial)
                 self.session.stop(trial.number)
 
     def best(self, trials: Sequence[Trial] | None = None) -> Trial:

@@ -270,6 +270,11 @@ class Budget(Section):
     baseline: bool = Field(
         False, description="train your own config (the defaults) to the end too, outside the budget"
     )
+    keep: Literal["last", "mean", "exponential", "best"] = Field(
+        "last",
+        description="which model of the winner's training is kept: the last, the mean or an exponential "
+        "average over the last fifth of its rounds, or the best of that fifth by its scores",
+    )
     horizon: Literal["full", "rung"] = Field(
         "full",
         description="where schedules over rounds end in a trial that is cut short: with the full training, "

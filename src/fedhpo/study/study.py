@@ -391,6 +391,7 @@ class Study:
             "evaluation": self.evaluator,
             "baseline": budget.baseline,
             "horizon": budget.horizon,
+            "keep": budget.keep,
         }
 
     def _check_recorded_by(self, federation: Federation) -> None:

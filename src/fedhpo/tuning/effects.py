@@ -8,13 +8,15 @@ from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
 from fedhpo.methods import Auto, Tuner
+from fedhpo.methods.fedpop.auto import FedPopAuto
 from fedhpo.methods.preset import Preset
-from fedhpo.protocol.federation import Federation
+from fedhpo.protocol.federation import FORK, MIX, Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
 from fedhpo.protocol.schedule import FULL, HORIZONS
 from fedhpo.samplers import Grid
 from fedhpo.search.evaluator import Evaluator
+from fedhpo.search.keeping import KEEPS
 from fedhpo.search.search import Search
 from fedhpo.space import Space, ends
 
@@ -78,6 +80,25 @@ def check_horizon(method: Method | Tuner, search: Search, federation: Federation
         )
     if why := federation.why_no_horizon(search.space):
         refuse([f"{said}: {why}: leave it out"])
+
+
+def check_keep(method: Method | Tuner, search: Search, federation: Federation) -> None:
+    """Refuse to keep another model than the last where there is none, or where it would be a wrong one."""
+    if search.keep not in KEEPS:
+        raise unknown_name("keep", search.keep, KEEPS)
+    if search.keep == "last":
+        return
+    said = f"keep = {search.keep!r}"
+    if search.evaluator.privacy is not None:
+        refuse([f"{said}: choosing between models takes scores that no epsilon pays for: leave it out"])
+    if isinstance(method, FedPopAuto) or _exchanges(method):
+        refuse([f"{said}: has no effect with {method.name}, which keeps models in its own way: leave it out"])
+    if search.rounds < 2:
+        refuse([f"{said}: has no effect in trainings of one round: leave it out"])
+    federation.require({FORK} if search.keep == "best" else {FORK, MIX}, said)
+    why = "" if search.keep == "best" else federation.why_no_mean(search.space.default().model)
+    if why:
+        refuse([f"{said}: {why}: leave it out, or write 'best'"])
 
 
 def _exchanges(method: Method | Tuner) -> bool:

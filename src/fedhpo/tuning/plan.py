@@ -86,6 +86,7 @@ def plan_time(
         session = _Watched(federation, prepared.budget)
         prepared.begin(session)
         best = prepared.method.run(prepared.search)
+        prepared.search.settle(best)
         prepared.search.conclude()
         conclude(prepared.search, best, prepared.baseline)
         sessions.append(session)

@@ -29,12 +29,13 @@ from fedhpo.run.extension import total_of
 from fedhpo.search.comparison import evaluation_facts
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event
+from fedhpo.search.keeping import Keep
 from fedhpo.search.private_setup import PrivatePlan, check_scored, plan_private, private_objective
 from fedhpo.search.search import Search, check_cohort, cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
-from fedhpo.tuning.effects import check_horizon, check_local_scoring, refuse_without_effect
+from fedhpo.tuning.effects import check_horizon, check_keep, check_local_scoring, refuse_without_effect
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.trust import check_choice
 
@@ -87,6 +88,7 @@ class Prepared:
                 "cohort": search.cohort,
                 "baseline": self.baseline,
                 **({} if search.horizon == FULL else {"horizon": search.horizon}),
+                **({} if search.keep == "last" else {"keep": search.keep}),
             },
             "seed": search.seed,
             "objective": search.objective.to_dict(),
@@ -116,6 +118,7 @@ def prepare(
     enqueued: Sequence[Config] = (),
     baseline: bool = False,
     horizon: str = FULL,
+    keep: Keep = "last",
     on_event: Callable[[Event], None] = lambda event: None,
     failures: Failures | None = None,
     begun: Mapping[str, Any] | None = None,
@@ -185,8 +188,10 @@ def prepare(
         failures=failures,
         criteria=criteria,
         horizon=horizon,
+        keep=keep,
     )
     check_horizon(chosen, search, federation)
+    check_keep(chosen, search, federation)
     planned = chosen.rounds(search)  # refuses a budget that is too small
     check_choice(search, federation, chosen.name, planned)
     private = evaluator.privacy is not None

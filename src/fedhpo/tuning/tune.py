@@ -22,6 +22,7 @@ from fedhpo.run.recorded import RecordedSession
 from fedhpo.run.run import begun_study, has_begun
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.events import Event, StopTuning
+from fedhpo.search.keeping import Keep
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import (
@@ -74,6 +75,7 @@ def tune(
     enqueue: Sequence[Config | Mapping[str, Any]] = (),
     baseline: bool = False,
     horizon: Literal["full", "rung"] = "full",
+    keep: Keep = "last",
     progress: bool = False,
 ) -> Result:
     """Find good hyperparameters for a federation within a budget of communication rounds.
@@ -127,6 +129,10 @@ def tune(
         Where schedules over rounds end (`lr_schedule`, an app's own) in a trial that is cut short: with
         "full" at the end of a full training, with "rung" at the end of its rung. It is then trained anew, in
         rounds that count, to go on to the next.
+    keep
+        Which model of the winner's training is kept: the "last", the "mean" or an "exponential" average over
+        the last fifth of its rounds, or the "best" of that fifth by its scores. An average costs one more
+        evaluation; see `fedhpo.search.keeping`.
     progress
         Show how it goes: a bar in a terminal, in a notebook a line that is drawn anew, else plain lines.
 
@@ -163,6 +169,7 @@ def tune(
         enqueued=[space.default(), *checked_enqueue(enqueue, space, federation.about.pool)],
         baseline=baseline,
         horizon=horizon,
+        keep=keep,
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
         begun=begun_study(kept),
@@ -252,6 +259,7 @@ def _searched(prepared: Prepared, session: RecordedSession) -> tuple[Conclusion,
     search = prepared.search
     try:
         best = prepared.method.run(search)
+        search.settle(best)
         if session.kept:
             session.note_searched()
         search.conclude()
