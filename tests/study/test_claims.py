@@ -82,6 +82,18 @@ def test_sections_of_another_place_are_set_aside_and_said(tmp_path):
     assert "said" not in Study.from_dict(small()).tune(workers=0).facts
 
 
+def test_at_a_place_of_their_own_trees_are_joined_and_that_is_said():
+    place = {"place": {"name": "process"}}
+    study = Study.from_dict(
+        small(model={"name": "xgboost"}, space={}, server={"weighting": "uniform"}, **place)
+    )
+    study.check_place(SIMULATION)  # joined trees weigh their parties
+    assert [line for line in study.said() if "trained by bagging" in line]
+    with study.federation() as federation:
+        assert federation.describe()["training"].startswith("bagging")
+        assert federation.describe()["weighting"] == "uniform"
+
+
 def test_the_training_of_trees_is_said_where_it_is_left_out():
     study = Study.from_dict(small(model={"name": "hgb"}, space={}))
     assert "model.training is left out: trained pooled" in study.said()[0]
