@@ -79,6 +79,7 @@ def page() -> str:
         "for a script of NVFlare's Client API. It runs in this process, in workers, on Ray, over Flower and "
         "over NVFlare.",
         *_section(whole, "app"),
+        *_section(whole, "job"),
         *_section(whole, "client"),
         *_section(whole, "server"),
         *_section(whole, "space"),

@@ -176,7 +176,7 @@ def general() -> Iterator[Key]:
     """All keys but those of [method], whose keys depend on its name."""
     whole = schema()
     for path, found in _leaves(whole, whole["properties"], ""):
-        if path.partition(".")[0] != "method" and path not in ("proxy.method", "app.path"):
+        if path.partition(".")[0] != "method" and path not in ("proxy.method", "app.path", "job.path"):
             yield _key(path, found)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from job_files import write_job
 
 import fedhpo as fh
+from fedhpo.cli import main
 from fedhpo.core.errors import InputError
 from fedhpo.federations.jobs.federation import JobFederation
 from fedhpo.federations.jobs.job_file import read_job
 from fedhpo.federations.jobs.run import TRAINED, run_job
 from fedhpo.protocol.federation import Work
+from fedhpo.study import Study
 
 
 @pytest.fixture
@@ -81,3 +85,68 @@ def test_a_name_that_the_job_has_nowhere_is_refused(job: Path) -> None:
             federation.evaluate([0], federation.validation_clients)
         with pytest.raises(InputError, match="an NVFlare job trains its 2 sites in every round"):
             federation.submit(Work(0, [0], {"momentum": 0.9}))
+
+
+def test_inspection_lists_options_and_arguments_and_writes_a_study_that_runs(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = (job / "client.py").read_text(encoding="utf-8")
+    (job / "client.py").write_text(
+        client.replace("from work import Mover", "from work import Mover\nfrom work import SGD").replace(
+            "flare.init()", "flare.init()\n    rate = 0.25\n    SGD(lr=rate, momentum=0.9)"
+        ),
+        encoding="utf-8",
+    )
+    with (job / "work.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef SGD(lr, momentum):\n    return lr\n")
+    study = tmp_path / "study.toml"
+    assert main(["nvflare", "inspect", str(job), str(study), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = {one["name"]: one["value"] for one in told["tunables"]}
+    assert found == {"step": 1.0, "target": 3.0, "client:SGD.lr": 0.25, "client:SGD.momentum": 0.9}
+    assert told["metrics"] == {"training": ["loss"]}
+    given = Study.load(study)  # as it was written, it is a study
+    assert given.file.budget.rounds == 5
+    assert given.space.default().client["client:SGD.lr"] == 0.25
+    assert main(["nvflare", "inspect", str(job), str(study)]) == 2  # it is there already
+
+
+def test_a_job_is_tuned_from_a_study_file(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(
+        '[job]\npath = "elsewhere"\nscored = "trained"\n[space.client]\nstep = { choices = [0.0, 1.0] }\n'
+        '[objective]\nmetric = "loss"\nfrom = "training"\n[method]\nname = "grid"\n[budget]\nrounds = 2\n'
+        "total = 4\n",
+        encoding="utf-8",
+    )
+    runs = tmp_path / "runs"
+    assert main(["nvflare", "tune", str(job), str(study), "--runs", str(runs), "--json", "--quiet"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best"]["config"]["client"] == {"step": 1.0}
+    assert told["best"]["validation"]["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"data": {"name": "digits"}}, r"data: leave it out where \[job\] names an NVFlare job"),
+        ({"objective": {"from": "training"}}, r"objective\.metric is missing"),
+        ({"space": {"client": {"client:main.lr": {"low": 0.1, "high": 1.0}}}}, "main is not imported"),
+        ({"space": {"client": {}}}, "space has nothing to tune"),
+        ({"server": {"optimiser": "fedadam"}}, r"server\.optimiser"),
+        ({"nvflare": {"deadline": 3.0}}, r"nvflare\.deadline"),
+        ({"objective": {"metric": "loss"}, "job": {"scored": "trained"}}, r"job\.scored = 'trained'"),
+    ],
+)
+def test_a_study_of_a_job_refuses_what_has_no_effect(job: Path, changes: dict[str, Any], why: str) -> None:
+    tables: dict[str, Any] = {
+        "job": {"path": str(job)},
+        "space": {"client": {"step": {"choices": [0.0, 1.0]}}},
+        "objective": {"metric": "loss", "from": "training"},
+        "budget": {"rounds": 2},
+    }
+    tables |= {key: {**tables[key], **value} if key == "job" else value for key, value in changes.items()}
+    with pytest.raises(InputError, match=why):
+        Study.from_dict(tables).check_place("nvflare")

@@ -17,6 +17,7 @@ from fedhpo.protocol.through import Through
 from fedhpo.run.record import Record
 from fedhpo.run.recorded import RecordedSession
 from fedhpo.search.unrecorded import UnrecordedSession
+from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.testing import ToyFederation
 from fedhpo_papers.shared.remembering import Remembering
@@ -55,6 +56,7 @@ ARGUMENTS = {
     "distances": ([0], 0),
     "folds": (3, {}),
     "by_rows": ({},),
+    "why_no_horizon": (Space(),),
     "close": (),
 }
 

@@ -59,11 +59,23 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
         help="list what is tunable and write a first study, tune it here, or wrap a copy for flwr run",
     )
     flower.add_argument("app", metavar="APP", help="the app's directory, in place of the study's app.path")
-    tune.add_argument("study", metavar="STUDY", help="the study file (TOML)")
-    flower.add_argument(
-        "study", metavar="STUDY", nargs="?", help="the study file (TOML); inspect writes it, if it is named"
+    nvflare = command("nvflare", "Tune an NVFlare job as it is.")
+    nvflare.add_argument(
+        "action",
+        metavar="ACTION",
+        choices=["inspect", "tune"],
+        help="list what is tunable and write a first study, or tune it in NVFlare's simulator",
     )
-    for one in (tune, flower):
+    nvflare.add_argument("job", metavar="JOB", help="the job's directory or script, in place of job.path")
+    tune.add_argument("study", metavar="STUDY", help="the study file (TOML)")
+    for one in (flower, nvflare):
+        one.add_argument(
+            "study",
+            metavar="STUDY",
+            nargs="?",
+            help="the study file (TOML); inspect writes it, if it is named",
+        )
+    for one in (tune, flower, nvflare):
         one.add_argument("--name", help="name of the run (default: the study's)")
         one.add_argument("--runs", metavar="DIR", default="runs", help="where runs are kept (default: runs)")
         one.add_argument("--seed", type=natural, metavar="S", help="take this seed instead of the study's")
@@ -77,6 +89,10 @@ def parser(chosen: Collection[str] = ()) -> argparse.ArgumentParser:
     flower.add_argument(
         "directory", metavar="DIRECTORY", nargs="?", help="of wrap: where the app around APP is written"
     )
+    nvflare.add_argument(
+        "--timeout", type=seconds, metavar="SECONDS", help="stop after so long; can be resumed"
+    )
+    nvflare.add_argument("--quiet", action="store_true", help="no progress")
     for one in (tune, flower, resume):
         one.add_argument(
             "--workers", type=natural, metavar="N", help="worker processes (default: one per core)"

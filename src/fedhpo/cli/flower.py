@@ -17,6 +17,7 @@ from fedhpo.cli.output import print_json
 from fedhpo.cli.tune import begin
 
 if TYPE_CHECKING:
+    from fedhpo.federations.apps.inspection import Inspected
     from fedhpo.study import Study
 
 
@@ -43,18 +44,27 @@ def run(options: argparse.Namespace) -> int:
 
 def _inspect(options: argparse.Namespace) -> int:
     """List what is tunable in the app; with STUDY, write a first study file there."""
-    from fedhpo.core.errors import InputError
     from fedhpo.federations.apps.app_file import read_app
-    from fedhpo.federations.apps.first_study import first_study, range_for
+    from fedhpo.federations.apps.first_study import first_study
     from fedhpo.federations.apps.inspection import inspect_app
 
     app = read_app(options.app, "APP")
     found = inspect_app(app)
+    return show_inspected(
+        options, found, first_study(app, found, str(app.path)), f"flower tune {options.app}"
+    )
+
+
+def show_inspected(options: argparse.Namespace, found: Inspected, study: str, tune: str) -> int:
+    """List what was found; with STUDY, write a first study file there. `tune` is how to go on."""
+    from fedhpo.core.errors import InputError
+    from fedhpo.federations.apps.first_study import range_for
+
     place = None if options.study is None else Path(options.study)
     if place is not None and place.exists():
         raise InputError(f"STUDY = {str(place)!r}: is there already; name one that is not")
     if place is not None:
-        place.write_text(first_study(app, found, str(app.path)), encoding="utf-8")
+        place.write_text(study, encoding="utf-8")
     if options.json:
         tables = [{**asdict(one), "range": range_for(one.name, one.value)} for one in found.tunables]
         print_json({"tunables": tables, "metrics": found.metrics, "strategy": found.strategy})
@@ -67,7 +77,7 @@ def _inspect(options: argparse.Namespace) -> int:
     for source, names in found.metrics.items():
         print(f'metrics of from = "{source}": {", ".join(names)}')
     if place is not None:
-        print(f"wrote {place}; tune it with: fedhpo flower tune {options.app} {place}")
+        print(f"wrote {place}; tune it with: fedhpo {tune} {place}")
     return OK
 
 

@@ -75,8 +75,9 @@ class Objective:
     client counts once, whatever its size. `weighting` is "size" (a client counts by its number of rows) or
     "uniform". `direction` follows from the metric; if given, it is checked. A metric of your own needs it.
 
-    `from_` (in a study file `from`) is for Flower apps: "clients" (their `evaluate`), "server" (the server's
-    `evaluate_fn`, often on test rows; no scores by client) or "training" (what clients return of training).
+    `from_` (in a study file `from`) is for Flower apps and NVFlare jobs: "clients" (their `evaluate`),
+    "server" (the server's `evaluate_fn`, often on test rows; no scores by client) or "training" (what clients
+    return of training).
     With `at_zero`, names of the app's learning rates, the last is the loss of the received model: clients are
     asked to train with these at 0. Without it, it is the mean over the last round's replies, taken while
     weights moved.
@@ -297,7 +298,10 @@ def metrics_of(objective: Objective, more: Sequence[Any], federation: Federation
 def check_source(objective: Objective) -> None:
     """Refuse scores of a server or of training where there is no app that has them."""
     if objective.from_ != CLIENTS:
-        raise InputError(f"objective.from = {objective.from_!r} is for Flower apps ([app]): leave it out")
+        raise InputError(
+            f"objective.from = {objective.from_!r} is for Flower apps ([app]) and NVFlare jobs ([job]): leave "
+            "it out"
+        )
 
 
 def natural_objective(federation: Federation) -> Objective:

@@ -48,6 +48,7 @@ CYCLIC = Part("boosted trees in cycles", ("server.weight_cap",))
 AVERAGED = Part("averaged MLPs", _RULE)
 ALONE = Part("estimators over Flower or NVFlare", ("server.weight_cap",))
 APP = Part("Flower apps", ("server.weight_cap",))
+JOB = Part("NVFlare jobs", ())
 
 
 def _waiting(who: str, *without: str) -> Part:

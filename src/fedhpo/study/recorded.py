@@ -56,7 +56,7 @@ class RecordedStudy:
                 "again the same way with the same directory: then it goes on"
             )
         given = {**self.asked, **self.beside.get("tables", {})}
-        for table in ("budget", "app"):
+        for table in ("budget", "app", "job"):
             if table in given:
                 given[table] = {**given[table], **self.beside.get(table, {})}
         if total is not None:

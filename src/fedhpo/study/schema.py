@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
     found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     found["title"] = "fedhpo study"
     found["required"] = [key for key in found["required"] if key not in ("data", "model")]
-    found["anyOf"] = [{"required": ["data", "model"]}, {"required": ["app"]}]
+    found["anyOf"] = [{"required": ["data", "model"]}, {"required": ["app"]}, {"required": ["job"]}]
     definitions = found["$defs"]
     for section, key, names in (
         ("Data", "name", datasets.names()),

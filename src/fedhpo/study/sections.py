@@ -116,6 +116,38 @@ class App(Section):
     )
 
 
+class Job(Section):
+    """An NVFlare job that is tuned as it is, in place of `[data]` and `[model]`.
+
+    Names in `[space]` are options of its scripts (`epochs`), or arguments in its code, such as
+    `"client:SGD.lr"`. Every training is a run of the job in NVFlare's simulator, of all its sites; its number
+    of rounds follows the study. `[objective]` names a metric, its direction, and where it comes `from`:
+    "training" (replies of sites, or what they track), or "clients" (NVFlare lets them validate the final
+    model).
+    """
+
+    path: str = Field(
+        description="the job's directory, with a `job.py`, such a script itself, or an exported job"
+    )
+    arguments: list[str] = Field([], description="further arguments of `job.py`, such as `--synthetic_data`")
+    scored: Literal["received", "trained"] = Field(
+        "received",
+        description="what metrics in replies are about: the model that a site received (NVFlare's "
+        "convention; a run then has one round more), or the one that it trained",
+    )
+    clients: int | None = Field(None, ge=1, description="sites of an exported job, which does not say it")
+    setup: str | None = Field(
+        None,
+        description="`package.module:function`, called in every process of the job with a function that "
+        "calls others after imports: to replace its data, say",
+    )
+    timeout: float = Field(3600.0, gt=0, description="seconds that one run of the job may take")
+
+    def scored_counts(self, source: str) -> bool:
+        """Whether `scored`, if it was set, has an effect."""
+        return source != "clients" or "scored" not in self.model_fields_set
+
+
 class OwnTraining(Section):
     """How clients train: fixed hyperparameters of fedhpo's local training, or a training of their own.
 
@@ -350,6 +382,7 @@ class StudyFile(Section):
     data: Data = Field(description="`[data]`")
     model: Model = Field(description="`[model]`")
     app: App | None = Field(None, description="`[app]`, in place of `[data]` and `[model]`")
+    job: Job | None = Field(None, description="`[job]`, in place of `[data]` and `[model]`")
     space: SpaceSection = Field(description="`[space.client]` and so on")
     budget: Budget = Field(description="`[budget]`")
     client: Client = Field(default_factory=lambda: Client.model_validate({}))

@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 
 #: Keys that change no search.
 _BESIDE = ("name", "flower", "nvflare")
+#: Sections in place of [data] and [model].
+_WHOLE = {"app": "a Flower app", "job": "an NVFlare job"}
 #: Further keys, by table.
-_KEYS_BESIDE = (("budget", "timeout"), ("app", "path"))
+_KEYS_BESIDE = (("budget", "timeout"), ("app", "path"), ("job", "path"))
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,26 @@ class Study:
     fixed: bool = False
 
     @classmethod
-    def load(cls, path: str | Path, *, app: str | Path | None = None, fixed: bool = False) -> Study:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        app: str | Path | None = None,
+        job: str | Path | None = None,
+        fixed: bool = False,
+    ) -> Study:
         """Read and check a study file; every mistake is an `InputError` that names file and key.
 
-        `app` is the directory of a Flower app, in place of the file's `app.path`. One that is `fixed` may
+        `app` is the directory of a Flower app, in place of the file's `app.path`, `job` that of an NVFlare
+        job. One that is `fixed` may
         have nothing to tune.
         """
         path = Path(path)
         text, given = read_tables(path)
-        if app is not None:
-            section = given.get("app", {})
-            given["app"] = {**(section if isinstance(section, dict) else {}), "path": str(app)}
+        for name, place in (("app", app), ("job", job)):
+            if place is not None:
+                section = given.get(name, {})
+                given[name] = {**(section if isinstance(section, dict) else {}), "path": str(place)}
         return cls.from_dict(given, text=text, path=path, fixed=fixed)
 
     @classmethod
@@ -478,10 +489,11 @@ def _where_to_go(line: str, path: str | Path | None) -> str:
 
 
 def _file(given: Mapping[str, Any]) -> StudyFile:
-    """The sections, checked; a study of an app has no data and no model of its own."""
-    if "app" not in given:
+    """The sections, checked; a study of an app or a job has no data and no model of its own."""
+    name = next((name for name in _WHOLE if name in given), None)
+    if name is None:
         return StudyFile(**given)
-    for key in ("data", "model", "client", "proxy"):
-        if key in given:
-            raise InputError(f"{key}: leave it out where [app] names a Flower app, which brings its own")
-    return StudyFile(**{"data": {}, "model": {"name": "app"}, **given})
+    for key in ("data", "model", "client", "proxy", *_WHOLE):
+        if key in given and key != name:
+            raise InputError(f"{key}: leave it out where [{name}] names {_WHOLE[name]}, which brings its own")
+    return StudyFile(**{"data": {}, "model": {"name": name}, **given})

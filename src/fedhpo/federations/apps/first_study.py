@@ -58,14 +58,21 @@ def _log(value: float, below: float, above: float) -> str:
 
 
 def first_study(app: AppFile, found: Inspected, path: str) -> str:
-    """The study file as a text: at most five hyperparameters are tuned, the most telling ones."""
+    """The study file of an app as a text."""
     rounds = app.config.get(app.rounds_key, 10) if app.rounds_key else 10
+    head = ["[app]", f"path = {json.dumps(path)}", "clients = 10"]
+    return study_text(
+        "fedhpo flower inspect", head, found, [f"rounds = {min(int(rounds), 10)}", "cohort = 5"]
+    )
+
+
+def study_text(by: str, head: Sequence[str], found: Inspected, budget: Sequence[str]) -> str:
+    """A study file as a text: at most five hyperparameters are tuned, the most telling ones."""
     ranged = [(one, table) for one in found.tunables if (table := range_for(one.name, one.value))]
     chosen = sorted(
         (pair for pair in ranged if not isinstance(pair[0].value, bool)), key=lambda pair: _order(pair[0])
     )[:_FIRST]
-    lines = ["# Written by fedhpo flower inspect: check ranges, objective and budget before you tune.", ""]
-    lines += ["[app]", f"path = {json.dumps(path)}", "clients = 10", ""]
+    lines = [f"# Written by {by}: check ranges, objective and budget before you tune.", "", *head, ""]
     for scope in ("client", "server", "model"):
         here = [(one, table) for one, table in ranged if one.scope == scope]
         if not here:
@@ -76,8 +83,7 @@ def first_study(app: AppFile, found: Inspected, path: str) -> str:
             mark = "" if pair in chosen else "# "
             lines.append(f"{mark}{_key(one.name)} = {table}  # {one.value!r} in {one.where}")
         lines.append("")
-    lines += [*_objective(found), "", "[budget]", f"rounds = {min(int(rounds), 10)}", "cohort = 5"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_objective(found), "", "[budget]", *budget]) + "\n"
 
 
 def _order(one: Tunable) -> tuple[int, str]:

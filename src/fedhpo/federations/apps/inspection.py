@@ -22,7 +22,7 @@ _TRAINERS = ("Trainer", "TrainingArguments", "SFTConfig", "DataLoader", "clip_gr
 _SHAPES = ("LoraConfig", "Dropout")
 _TRAINS = re.compile(r"(^|_)(train|trainer|fit)(_|$)")
 #: Keys and arguments that are no hyperparameters.
-_BESIDE = re.compile(
+BESIDE = re.compile(
     r"seed|port|path|dir|device|gpu|cpu|worker|log|save|wandb|verbose|cuda|num[-_]classes|partition|"
     r"fraction|^min[-_].*(node|client)|name|tqdm|compile|enable|progress|use[-_]|eval[-_]|timeout|print",
     re.I,
@@ -85,7 +85,7 @@ def inspect_app(app: AppFile) -> Inspected:
 
 def _run_config(app: AppFile) -> Iterator[Tunable]:
     for key, value in app.config.items():
-        if isinstance(value, str) or _BESIDE.search(key) or key == app.rounds_key:
+        if isinstance(value, str) or BESIDE.search(key) or key == app.rounds_key:
             continue
         scope = "model" if _SHAPE_KEYS.search(key) and not isinstance(value, bool) else "client"
         yield Tunable(scope, key, value, "pyproject.toml", "run config")
@@ -105,7 +105,7 @@ def _sent(app: AppFile, server: str) -> Iterator[Tunable]:
         elif isinstance(node, ast.FunctionDef) and re.search(r"fit_config|train_config|on_fit", node.name):
             yield from _of_function(node, file, app)
         for key, value in _items(table):
-            if isinstance(value, int | float) and not _BESIDE.search(key):
+            if isinstance(value, int | float) and not BESIDE.search(key):
                 yield Tunable("client", key, value, _place(app, file, node), "train config")
 
 
@@ -169,22 +169,31 @@ def _literals(
 ) -> Iterator[Tunable]:
     """Arguments written out in calls of optimisers, trainers and the app's own training functions."""
     for call in calls_in(file):
-        last = call.callee.rpartition(".")[2]
         where = f"{file.relative_to(app.path)}:{call.line}"
         home, function = functions.get(call.callee, (module, None))
-        if _OPTIMISERS.fullmatch(last):
-            kind, scope = "optimiser", "client"
-        elif last in _TRAINERS:
-            kind, scope = "trainer", "client"
-        elif last in _SHAPES:
-            kind, scope = "model", "model"
-        elif function is not None and _TRAINS.search(call.callee):
-            kind, scope = "training function", "client"
-        else:
+        known = kind_of_call(call.callee)
+        if known is None and function is not None and _TRAINS.search(call.callee):
+            known = "training function", "client"
+        if known is None:
             continue
+        kind, scope = known
         for argument, value in _given(call, function, kind).items():
-            if isinstance(value, bool | int | float) and not _BESIDE.search(argument):
+            if isinstance(value, bool | int | float) and not BESIDE.search(argument):
                 yield Tunable(scope, f"{home}:{call.callee}.{argument}", value, where, kind)
+
+
+def kind_of_call(callee: str) -> tuple[str, str] | None:
+    """What arguments of a call are, and the scope they belong to, if they are hyperparameters.
+
+    >>> kind_of_call("torch.optim.AdamW"), kind_of_call("LoraConfig"), kind_of_call("print")
+    (('optimiser', 'client'), ('model', 'model'), None)
+    """
+    last = callee.rpartition(".")[2]
+    if _OPTIMISERS.fullmatch(last):
+        return "optimiser", "client"
+    if last in _TRAINERS:
+        return "trainer", "client"
+    return ("model", "model") if last in _SHAPES else None
 
 
 def _given(call: Call, function: ast.FunctionDef | None, kind: str) -> dict[str, Any]:

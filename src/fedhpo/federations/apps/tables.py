@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedhpo.core.errors import InputError
@@ -26,7 +27,11 @@ def with_app_defaults(tables: dict[str, Any], app: AppFile) -> dict[str, Any]:
         for key in given
         if scope != "policy" and key not in app.config and isinstance(given[key], dict)
     ]
-    known = {**app.config, **own_values(app, elsewhere)}
+    return with_defaults(tables, {**app.config, **own_values(app, elsewhere)})
+
+
+def with_defaults(tables: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in which hyperparameters have the values that are known of them as defaults."""
     return {
         scope: {
             key: _with_default(table, known[key]) if key in known else table for key, table in given.items()
