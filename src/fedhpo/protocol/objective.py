@@ -299,8 +299,8 @@ def check_source(objective: Objective) -> None:
     """Refuse scores of a server or of training where there is no app that has them."""
     if objective.from_ != CLIENTS:
         raise InputError(
-            f"objective.from = {objective.from_!r} is for Flower apps ([app]) and NVFlare jobs ([job]): leave "
-            "it out"
+            f"objective.from = {objective.from_!r} is for Flower apps ([app]) and NVFlare jobs ([job]): "
+            "leave it out"
         )
 
 
