@@ -29,6 +29,8 @@ class Concerns(StrEnum):
     """The run's directory: not the study that is tuned there."""
     METHOD = "method"
     """The method, which the message names already."""
+    STUDY = "study"
+    """The study's file, which the message names already."""
 
 
 class InputError(FedhpoError, ValueError):

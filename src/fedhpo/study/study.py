@@ -469,13 +469,13 @@ class Study:
         try:
             yield
         except InputError as error:
-            if error.concerns == Concerns.RUN:
+            if error.concerns in (Concerns.RUN, Concerns.STUDY):
                 raise
             raise self._error(error) from error
 
     def _error(self, error: InputError) -> InputError:
-        where, said = f"{self.path}: " if self.path else "", str(error)
-        return InputError(said if said.startswith(where) else where + said)
+        where = f"{self.path}: " if self.path else ""
+        return InputError(f"{where}{error}", concerns=Concerns.STUDY)
 
 
 def _where_to_go(line: str, path: str | Path | None) -> str:
