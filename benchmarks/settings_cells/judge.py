@@ -47,8 +47,10 @@ def _cells() -> Iterator[Cell]:
     everywhere = list(keys.general())
     for context in (*contexts.runtimes(), *contexts.methods(), *contexts.learners(), contexts.ray()):
         yield from (Cell(context, key) for key in everywhere)
+    scored = contexts.scored_by_training()
+    yield from (Cell(scored, key) for key in everywhere if key.path.startswith("objective."))
     for context in (*contexts.runtimes(), *contexts.learners()):
-        if "learner" in context.name or "," in context.name:
+        if "learner" in context.name or "flower," in context.name:
             yield from (Cell(context, key) for key in keys.of_model("estimator" in context.name))
     for context in contexts.methods():
         yield from (Cell(context, key) for key in keys.of_method(context.name.removeprefix("method ")))
@@ -91,18 +93,18 @@ def with_beside(cell: Cell) -> dict[str, Any]:
 _BASES: dict[str, tuple[str, str]] = {}
 
 
-def base(context: Context, tables: dict[str, Any]) -> tuple[str, str]:
+def base(context: Context, tables: dict[str, Any], calls: bool = True) -> tuple[str, str]:
     """The digest of a study as it is, made once in a process."""
-    known = context.name + json.dumps(tables, sort_keys=True, default=str)
+    known = f"{context.name} {calls} " + json.dumps(tables, sort_keys=True, default=str)
     if known not in _BASES:
-        _BASES[known] = seen(context, tables)
+        _BASES[known] = seen(context, tables, calls)
     return _BASES[known]
 
 
-def seen(context: Context, tables: dict[str, Any]) -> tuple[str, str]:
+def seen(context: Context, tables: dict[str, Any], calls: bool) -> tuple[str, str]:
     """A digest and what was said, or why the study was refused."""
     try:
-        return contexts.outcome(context, tables)
+        return contexts.outcome(context, tables, calls)
     except FedhpoError as error:
         return REFUSED, str(error)
 
@@ -125,12 +127,13 @@ def judged(cell: Cell) -> tuple[str, str]:
 
 def tried(cell: Cell, tables: dict[str, Any]) -> tuple[str, str]:
     """The best outcome of the key's values beside these tables."""
-    before, _ = base(cell.context, tables)
     path, found = cell.key.path, dict[str, str]()
+    calls = not path.startswith("client.")  # every call repeats those
+    before, _ = base(cell.context, tables, calls)
     for value in cell.key.values:
         if value == value_in(tables, path):
             continue
-        after, says = seen(cell.context, with_key(tables, path, value))
+        after, says = seen(cell.context, with_key(tables, path, value), calls)
         if after == REFUSED:
             named = names(says, path, value, new_section(tables, path))
             by = "" if named else f"{value!r} is refused by what does not name it: "

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from fedhpo.core.claims import GIVEN, LEFT_OUT, Where, declared
+from fedhpo.core.claims import GIVEN, LEFT_OUT, AllBut, Where, declared
+from fedhpo.engine.hyperparameters import Local
 from fedhpo.federations.fleet import Fleet
 from fedhpo.methods.registry import METHODS, parts
 from fedhpo.privacy.privacy import Privacy
@@ -58,6 +59,7 @@ _LIMITS = {
 
 def listed(path: str) -> str:
     """Why a key may do nothing; empty where it may not. A part's keys are those of the methods too."""
+    path = path.removeprefix("proxy.")
     return LISTED.get(path, LISTED.get(f"method.{path.rpartition('.')[2]}", "") if "method." in path else "")
 
 
@@ -84,6 +86,18 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "model.training": ["bagging", "cyclic"],
     "client.train": ["settings_cells.own:train"],
     "client.hyperparameters": [["lr", "momentum"]],
+    "client.beta1": [0.5],
+    "client.beta2": [0.9],
+    "client.eps": [0.1],
+    "client.lr_schedule": ["cosine", "step"],
+    "client.lr_step": [1],
+    "client.horizon": [1, 2],
+    "place": [{"name": "settings_cells.own:NotedPlace"}],
+    "proxy.data.name": ["settings_cells.own:data"],
+    "proxy.data.partition": [{"kind": "iid"}],
+    "proxy.data.split": [{"kind": "inside", "validation": 0.4}],
+    "proxy.data.part": [[0.0, 0.6]],
+    "proxy.data.path": ["/nowhere"],
     "server.optimiser": ["fedadam"],
     "server.strategy": ["FedMedian"],
     "server.clip_norm": [0.01],
@@ -111,7 +125,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     **{f"{place}.{key}": value for place in ("flower", "nvflare") for key, value in _LIMITS.items()},
     "budget.total": [5],
     "space.use": ["fedprox"],
-    "space.policy": [{"gamma": 0.5}],
+    "space.policy": [{"gamma": 0.5}, {"eps": 0.2}],
     "space.server": [{"lr": {"low": 0.5, "high": 1.5}}],
     "space.client": [{"lr": {"low": 0.2, "high": 0.9}}],
     "space.model": [{"dropout": 0.5}],
@@ -132,6 +146,10 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "method.acquisition": ["noisy-ei"],
     "method.sampler": ["random", "gp", "tpe", "list", "grid"],
     "method.file": ["other.json"],
+    "method.sampler.file": ["yours.jsonl"],
+    "method.patience": [1],
+    "method.trials": [3, 1, 28],
+    "method.policy.clip": [0.1],
     "method.encodings": [],
     "method.privacy": [{"epsilon": 1e6}],
     "method.grid": [2],
@@ -139,6 +157,8 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "method.indices": [[0.5]],
     "method.quantities": [[25]],
 }
+#: Momentum is not tuned: Adam has none.
+_RATE_ALONE = {"space.client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}}
 #: What a key needs beside it, where no dataclass declares it.
 BESIDE: Mapping[str, Mapping[str, Any]] = {
     **{f"evaluation.privacy.{f.name}": {"evaluation.privacy.epsilon": 5.0} for f in fields(Privacy)},
@@ -159,8 +179,14 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "method.policy.discount": {"method.policy.every": 2},
     "client.hyperparameters": {"client.train": "settings_cells.own:train"},
     "budget.horizon": {"client.lr_schedule": "cosine"},
+    "client.lr": {"space.client": {"momentum": {"low": 0.0, "high": 0.9}}},
+    **{f"client.{key}": _RATE_ALONE for key in ("momentum", "optimiser", "beta1", "beta2", "eps")},
+    "client.lr_gamma": {"client.lr_step": 1},
+    "client.lr_step": {"client.lr_step": 2},
+    "objective.from": {"objective.metric": "train_loss"},
+    "objective.at_zero": {"objective.metric": "train_loss", "objective.from": "training"},
 }
-_DATACLASSES = {"objective": Objective, "evaluation": Evaluator, "federation": Fleet}
+_DATACLASSES = {"client": Local, "objective": Objective, "evaluation": Evaluator, "federation": Fleet}
 
 
 @dataclass(frozen=True)
@@ -248,6 +274,8 @@ _USUAL_GIVEN = {"clients": 3, "privacy": {"epsilon": 5.0}, "stragglers": 0.5, "l
 def _needed(default: Any, wanted: Any) -> Any:
     if wanted in (None, LEFT_OUT) or default == wanted:
         return None
+    if isinstance(wanted, AllBut):
+        return "cosine"  # the only one of a kind that is never a default
     if isinstance(wanted, tuple):
         return None if default in wanted else wanted[0]
     return wanted

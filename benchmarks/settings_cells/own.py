@@ -1,8 +1,27 @@
-"""What studies of the cells name: a training of the user's own, and a setup of an app."""
+"""What studies of the cells name: data, a training and a place of the user's own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from fedhpo.data import load
+from fedhpo.workers.place import InProcess
+from fedhpo.workers.pool import Handler, Pool
+
+#: How often the place below was opened.
+OPENED: list[str] = []
+
+
+@dataclass(frozen=True)
+class NotedPlace:
+    """This process, and a note that it was asked for."""
+
+    def open(self, prepare: Callable[[], Handler[Any]]) -> Pool[Any]:
+        """As any other place."""
+        OPENED.append("opened")
+        return InProcess().open(prepare)
 
 
 def data(**options):

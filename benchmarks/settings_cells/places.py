@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,10 @@ APP = Path(__file__).parents[2] / "tests" / "flower" / "apps"
 
 def simulated(study: Study, path: Path) -> Seen:
     """In this process."""
-    return study.tune(path, workers=0).facts, []
+    from settings_cells.own import OPENED
+
+    OPENED.clear()
+    return study.tune(path, workers=0 if study.file.place is None else None).facts, list(OPENED)
 
 
 def on_ray(study: Study, path: Path) -> Seen:
@@ -80,6 +85,15 @@ def flower(study: Study, path: Path) -> Seen:
         ) as federation,
     ):
         return study.tune(path, federation=federation).facts, grid.log
+
+
+@cache
+def plain_app() -> str:
+    """An app in a directory of its own, whose training at rate 0 leaves the model as it is."""
+    sys.path.append(str(APP.parent))
+    from trap_apps import write_app
+
+    return str(write_app(Path(tempfile.mkdtemp(prefix="fedhpo-settings-"))))
 
 
 def flower_app(study: Study, path: Path) -> Seen:

@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 
 SCRIPT = """
+import signal
 import sys
 import fedhpo as fh
 
 if __name__ == "__main__":
+    # As in a terminal: a shell that starts this in the background has it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     federation = fh.simulate("linear", fh.load("digits", clients=10), workers=1)
     space = fh.Space(client={"lr": fh.Float(0.01, 1.0, log=True)})
     say = lambda event: print(event.kind, flush=True)

@@ -275,3 +275,24 @@ def test_stacks_and_gradients_by_hand_stand_back():
             federation.round([Work(0, list(range(8)), {"optimiser": "adamw", "lr": 0.01})])
             found.append(federation.state(0).arrays["weights"])
     assert np.array_equal(*found)
+
+
+def test_a_schedule_without_effect_is_refused():
+    """A horizon that no schedule looks at, and steps of which none comes before the end."""
+    data = fh.load("synthetic", clients=3, samples=20, dimension=3, classes=2)
+    lr = fh.Float(0.01, 1.0, log=True)
+
+    def tune(rounds, **client):
+        space = fh.Space(client={"lr": lr, **client})
+        with fh.simulate("linear", data, workers=0) as federation:
+            return fh.tune(federation, space, "random", rounds=rounds, total=rounds, cohort=2)
+
+    for schedule in ("constant", "step"):
+        with pytest.raises(fh.InputError, match=r"horizon: counts only where lr_schedule is not 'constant'"):
+            tune(3, lr_schedule=schedule, lr_step=1, horizon=2)
+    with pytest.raises(fh.InputError, match=r"'step': has no effect in trainings of 3 rounds.* after 10"):
+        tune(3, lr_schedule="step")
+    with pytest.raises(fh.InputError, match=r"has no effect in trainings of 3 rounds.* after 3 "):
+        tune(3, lr_schedule="step", lr_step=2, warmup=1)
+    assert tune(3, lr_schedule="step", lr_step=2).status == "finished"
+    assert tune(3, lr_schedule="step", lr_step=fh.Int(2, 9)).status == "finished"

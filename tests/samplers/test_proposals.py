@@ -187,3 +187,22 @@ def test_a_search_says_which_scores_are_of_full_trainings() -> None:
     every = [one for some in seen for one in some]
     assert {one.final for one in every} == {True, False}
     assert all(one.final == (one.score.round == 9) for one in every)
+
+
+def test_what_cannot_be_tried_is_said_and_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    missing = Proposals(str(tmp_path / "typo.jsonl"), share=1.0, sampler="random")
+    with pytest.warns(UserWarning, match=r"typo\.jsonl is not there: nothing is proposed until it is"):
+        missing.suggest(LINE, [], [], rng)
+    pool = [Config(client={"lr": 0.25}), Config(client={"lr": 0.5})]
+    some = Proposals(written(tmp_path / "p", [{"lr": 0.3}, {"lr": 0.5}]), share=1.0, sampler="random")
+    with pytest.warns(UserWarning, match=r"\{'lr': 0\.3\}.* is not one of the table's configs"):
+        assert some.suggest(LINE, [], [], rng, pool) == pool[1]
+    asked = Proposals(ask=lambda space, seen: {"client": {"lr": 0.3}}, share=1.0, sampler="random")
+    with pytest.warns(UserWarning, match="is not one of the table's configs"):
+        assert asked.suggest(LINE, [], [], rng, pool) in pool
+
+
+def test_a_share_of_no_proposals_is_refused() -> None:
+    with pytest.raises(InputError, match=r"sampler\.share = 0\.5: counts only where file is given or ask"):
+        fh.tune(ToyFederation(), LINE, fh.Tuner(FixedLength(), Proposals(share=0.5)), rounds=1, total=2)

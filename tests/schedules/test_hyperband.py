@@ -191,3 +191,9 @@ def test_mistakes_are_named() -> None:
         Hyperband(rate=1)
     with pytest.raises(InputError, match="unit must be at least 1 round, not 0"):
         Hyperband(unit=0)
+
+
+def test_configs_at_a_time_are_refused_where_a_bracket_is_one_trial() -> None:
+    with pytest.raises(InputError, match=r"side_by_side = 2: has no effect with trainings of one round"):
+        fh.tune(ToyFederation(clients=6), SPACE, BOHB(side_by_side=2), rounds=1, total=4, cohort=2)
+    assert fh.tune(ToyFederation(clients=6), SPACE, BOHB(), rounds=1, total=4, cohort=2).status == "finished"

@@ -112,6 +112,7 @@ def test_the_training_of_trees_is_said_where_it_is_left_out():
         ({"evaluation": {"paired": True}}, r"evaluation\.paired = True: counts only where clients is given"),
         ({"federation": {"swing": 0.5}}, r"federation\.swing = 0\.5: counts only where availability"),
         ({"method": {"name": "fedex", "schedule": "fixed", "rate": 3}}, r"method\.rate = 3: counts only"),
+        ({"method": {"name": "fedex", "metric": "error", "clip": 3.0}}, r"method\.clip = 3\.0: counts only"),
         ({"server": {"strategy": "FedMedian", "optimiser": "fedavg"}}, r"server\.optimiser = 'fedavg'"),
     ],
 )

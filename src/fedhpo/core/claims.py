@@ -37,6 +37,14 @@ GIVEN = "<given>"
 #: Stands for None, false and 0.
 LEFT_OUT = "<left out>"
 
+
+@dataclass(frozen=True)
+class AllBut:
+    """Stands for any value but these."""
+
+    values: tuple[Any, ...]
+
+
 _REFUSES: ContextVar[bool] = ContextVar("refuses settings without effect", default=True)
 _LATER: ContextVar[bool] = ContextVar("settings are looked at later", default=False)
 
@@ -193,6 +201,8 @@ def _changed(part: Any) -> Iterator[str]:
 def _holds(value: Any, wanted: Any) -> bool:
     if wanted is None:
         return value is None
+    if isinstance(wanted, AllBut):
+        return value not in wanted.values
     if _is_mark(wanted):
         nothing = value is None or (isinstance(value, bool | int | float) and not value)
         return bool(nothing == (wanted == LEFT_OUT))
@@ -206,6 +216,8 @@ def _is_mark(wanted: Any) -> bool:
 def _wanted(wanted: Any) -> str:
     if _is_mark(wanted):
         return "is given" if wanted == GIVEN else "is left out"
+    if isinstance(wanted, AllBut):
+        return f"is not {' or '.join(map(repr, wanted.values))}"
     if isinstance(wanted, tuple):
         return f"is {', '.join(map(repr, wanted[:-1]))} or {wanted[-1]!r}"
     return "is left out" if wanted is None else f"= {shown(wanted)}"

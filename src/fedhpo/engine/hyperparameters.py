@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fedhpo.core.claims import setting
+from fedhpo.core.claims import AllBut, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.hyperparameters import in_range
 from fedhpo.core.settings import whole_number
-from fedhpo.engine.lr_schedule import COSINE, STEP, check_schedule
+from fedhpo.engine.lr_schedule import CONSTANT, COSINE, STEP, check_schedule
 
 SGD, ADAM, ADAMW = OPTIMISERS = "sgd", "adam", "adamw"
 _ADAPTIVE = (ADAM, ADAMW)
@@ -58,7 +58,7 @@ class Local:
     lr_step: int = setting(10, lr_schedule=STEP)
     lr_gamma: float = setting(0.1, lr_schedule=STEP)
     warmup: int = 0
-    horizon: int | Literal["full"] = FULL
+    horizon: int | Literal["full"] = setting(FULL, lr_schedule=AllBut((CONSTANT, STEP)))
 
     def __post_init__(self) -> None:
         in_range("client.lr", self.lr, 0, math.inf)

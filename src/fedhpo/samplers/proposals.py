@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedhpo.core.claims import GIVEN, setting
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.settings import check_settings
 from fedhpo.protocol.sampler import Observation, Recommender, Sampler, limit_of
@@ -63,7 +64,7 @@ class Proposals:
 
     file: str | None = None
     ask: Callable[[Space, Sequence[Observation]], Any] | None = None
-    share: float = 0.3
+    share: float = setting(0.3, {"file": GIVEN}, {"ask": GIVEN})
     sampler: str | Sampler = "bohb"
 
     def __post_init__(self) -> None:
@@ -93,20 +94,28 @@ class Proposals:
     ) -> Config | None:
         """The next proposal that was not tried yet, if the share allows one; else what the sampler says."""
         tried = {*asked, *(seen.config for seen in observations)}
-        given = self._given(space, observations, tried)
-        if given is not None and given not in set(asked) and (pool is None or given in pool):
+        given = self._given(space, observations, tried, pool)
+        if given is not None and given not in set(asked):
             return given
         return self.inner.suggest(space, observations, asked, rng, pool)
 
-    def _given(self, space: Space, seen: Sequence[Observation], tried: set[Config]) -> Config | None:
+    def _given(
+        self,
+        space: Space,
+        seen: Sequence[Observation],
+        tried: set[Config],
+        pool: Sequence[Config] | None,
+    ) -> Config | None:
         """What comes from outside now, if anything may."""
         if self.ask is not None:
             # What became of earlier answers cannot be told, so that those who are asked earn nothing.
-            turn = self._allowed(len(tried) + 1, START) > self._allowed(len(tried), START)
-            return complete(space, self.ask(space, seen)) if turn else None
+            if self._allowed(len(tried) + 1, START) <= self._allowed(len(tried), START):
+                return None
+            answer = complete(space, self.ask(space, seen))
+            return next(_in_pool([] if answer is None else [answer], pool), None)
         if self.file is None:
             return None
-        proposed = list(dict.fromkeys(read_proposals(Path(self.file), space)))
+        proposed = list(dict.fromkeys(_in_pool(read_proposals(Path(self.file), space), pool)))
         taken = sum(config in tried for config in proposed)
         if taken >= self._allowed(len(tried) + 1, trust(seen, set(proposed))):
             return None
@@ -170,9 +179,20 @@ def complete(space: Space, given: Any) -> Config | None:
     return config
 
 
+def _in_pool(configs: Iterable[Config], pool: Sequence[Config] | None) -> Iterator[Config]:
+    """Those that a table holds, if it is one that is tuned on; the others are passed over, with a warning."""
+    for config in configs:
+        if pool is None or config in pool:
+            yield config
+        else:
+            words = "is not one of the table's configs and is passed over"
+            warnings.warn(f"the proposal {config.to_dict()} {words}", stacklevel=2)
+
+
 def read_proposals(path: Path, space: Space) -> Iterator[Config]:
-    """The configs in a file, in order; a file that is not there has none."""
+    """The configs in a file, in order; a file that is not there has none, with a warning."""
     if not path.is_file():
+        warnings.warn(f"{path} is not there: nothing is proposed until it is", stacklevel=2)
         return
     with path.open("rb") as file:
         content = file.read(MOST_BYTES)

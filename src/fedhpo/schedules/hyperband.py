@@ -157,12 +157,12 @@ class Hyperband:
     def rounds(self, search: Search, sampler: Sampler) -> int:
         """What all brackets spend together if no trial fails."""
         if search.rounds == 1:
-            changed = {"rate": Hyperband.rate, "unit": Hyperband.unit}
+            usual = {name: getattr(Hyperband, name) for name in ("rate", "unit", "side_by_side")}
             refuse(
                 f"{name} = {getattr(self, name)}: has no effect with trainings of one round, which cannot be "
-                "cut short: leave it out"
-                for name, usual in changed.items()
-                if getattr(self, name) != usual
+                "cut short, so that a bracket is one trial: leave it out"
+                for name in usual
+                if getattr(self, name) != usual[name]
             )
         planned = list(self._plan(search, sampler))
         if not planned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 
 from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
 from fedhpo.core.errors import InputError, unknown_name
@@ -99,6 +99,24 @@ def check_keep(method: Method | Tuner, search: Search, federation: Federation) -
     why = "" if search.keep == "best" else federation.why_no_mean(search.space.default().model)
     if why:
         refuse([f"{said}: {why}: leave it out, or write 'best'"])
+
+
+def refuse_steps_beyond(space: Space, federation: Federation, rounds: int) -> None:
+    """Refuse a learning rate that falls in steps of which none comes before the end of the training."""
+    if federation.client_settings is None:
+        return
+    client = space.scope("client")
+    usual = {one.name: one.default for one in fields(federation.client_settings)}
+    if set(ends(client.get("lr_schedule", ""))) != {"step"}:
+        return
+    first = sum(min(ends(client.get(name, usual[name]))) for name in ("warmup", "lr_step"))
+    if first >= rounds:
+        refuse(
+            [
+                f"space.client.lr_schedule = 'step': has no effect in trainings of {rounds} rounds, as the "
+                f"first step comes after {first} (warmup and lr_step): leave it out, or change lr_step"
+            ]
+        )
 
 
 def _exchanges(method: Method | Tuner) -> bool:

@@ -35,7 +35,13 @@ from fedhpo.search.search import Search, check_cohort, cohort_of
 from fedhpo.space import Space
 from fedhpo.space.config import Config
 from fedhpo.tuning.arguments import checked_evaluator, checked_seed
-from fedhpo.tuning.effects import check_horizon, check_keep, check_local_scoring, refuse_without_effect
+from fedhpo.tuning.effects import (
+    check_horizon,
+    check_keep,
+    check_local_scoring,
+    refuse_steps_beyond,
+    refuse_without_effect,
+)
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.trust import check_choice
 
@@ -144,6 +150,7 @@ def prepare(
     check_scored(objective, federation, wanted)
     rounds = whole_number("rounds", rounds)
     federation.expect(rounds)
+    refuse_steps_beyond(space, federation, rounds)
     if evaluator.every is not None and evaluator.every >= rounds:
         refuse([f"evaluation.every = {evaluator.every}: has no effect in trainings of {rounds} rounds"])
     total = _total(chosen, rounds, total, begun)

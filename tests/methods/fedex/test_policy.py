@@ -254,7 +254,7 @@ def test_knobs_in_the_scope_policy_win():
     state = FedExPolicy(gamma=1.0).begin(space.default(), space, np.random.default_rng(0))
     assert len(state.arms) == 4
     assert all(abs(math.log10(arm["lr"] / 0.1)) <= 0.04 + 1e-9 for arm in state.arms)
-    with pytest.raises(InputError, match=r"unknown setting of fedex in scope policy 'gama'.*gamma"):
+    with pytest.raises(InputError, match=r"unknown setting of fedex in space\.policy 'gama'.*gamma"):
         FedExPolicy().tuned(fh.Config(policy={"gama": 0.5}))
 
 

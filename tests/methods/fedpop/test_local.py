@@ -151,7 +151,7 @@ def test_mistakes_are_named():
         FedPopLocal(quantile=1)
     with pytest.raises(fh.InputError, match=r"unknown norm 'ball'; known: box, euclidean"):
         FedPopLocal(norm="ball")
-    with pytest.raises(fh.InputError, match=r"unknown setting of fedpop in scope policy 'gamma'"):
+    with pytest.raises(fh.InputError, match=r"unknown setting of fedpop in space\.policy 'gamma'"):
         FedPopLocal().tuned(fh.Config(policy={"gamma": 1.0}))
 
 

@@ -154,7 +154,7 @@ class FedExPolicy(FedExSettings):
         known = [f.name for f in fields(FedExSettings) if f.name not in OF_THE_SEARCH]
         for name in config.policy:
             if name not in known:
-                raise unknown_name("setting of fedex in scope policy", name, known)
+                raise unknown_name("setting of fedex in space.policy", name, known)
         return replace(self, **config.policy)
 
     def check_private(self, space: Space, privacy: Privacy) -> None:

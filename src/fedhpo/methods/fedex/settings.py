@@ -27,7 +27,7 @@ class FedExSettings:
     baseline: FirstBaseline = "pretrain"
     metric: Metric = "loss"
     difference: bool = False
-    clip: float | None = None
+    clip: float | None = setting(None, metric="loss")
     shrink: float = 0.0
     cutoff: float = 0.0
     until: float = 1.0

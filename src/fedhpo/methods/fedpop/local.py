@@ -142,7 +142,7 @@ class FedPopLocal:
         """
         for name in config.policy:
             if name not in TUNABLE:
-                raise unknown_name("setting of fedpop in scope policy", name, TUNABLE)
+                raise unknown_name("setting of fedpop in space.policy", name, TUNABLE)
         return replace(self, **config.policy) if config.policy else self
 
     def to_dict(self) -> dict[str, Any]:

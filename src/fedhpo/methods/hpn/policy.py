@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo.core.claims import setting
 from fedhpo.core.errors import InputError
 from fedhpo.core.settings import check_settings, whole_number
 from fedhpo.methods.fedex.baseline import Baseline
@@ -67,7 +68,7 @@ class HPN:
     noise: float = 0.5
     metric: Metric = "loss"
     difference: bool = True
-    clip: float | None = 10.0
+    clip: float | None = setting(10.0, metric="loss")
     gamma: float = 0.5
     until: float = 0.5
     encodings: Mapping[int, Sequence[float]] | None = None

@@ -31,5 +31,6 @@ def evaluate(msg: Message, context: Context):
     assert msg.content["config"]["server-round"] >= 1  # as Flower's own servers say
     w = msg.content["arrays"]["w"].numpy()
     loss = float(((w - target(context, w.size)) ** 2).mean())
-    metrics = {"eval_loss": loss, "eval_score": 1 / (1 + loss), "num-examples": 5}
+    said = {"eval_loss": loss, "eval_score": 1 / (1 + loss), "train_loss": float(abs(w).sum())}
+    metrics = {**said, "num-examples": 5}
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)
