@@ -62,7 +62,7 @@ cohort = 2
 
 def _commands(readme):
     """The commands of the README without what it says of them: two blanks or more part the two."""
-    lines = block(readme, "fedhpo new torch").splitlines()
+    lines = block(readme, "fedhpo new torch my-study  ").splitlines()
     return [re.split(r"\s{2,}", line)[0] for line in lines if line.startswith("fedhpo ")]
 
 
