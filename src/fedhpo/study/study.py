@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -128,8 +127,8 @@ class Study:
         except ValidationError as error:
             raise InputError("\n".join(where + line for line in problems(error, StudyFile))) from None
         except InputError as error:
-            lines = (where + line + _where_to_go(line, path) for line in str(error).splitlines())
-            raise InputError("\n".join(lines)) from None
+            lines = "\n".join(where + line for line in str(error).splitlines())
+            raise InputError(lines + _where_to_go(error, path)) from None
         return study
 
     def to_dict(self) -> dict[str, Any]:
@@ -478,14 +477,15 @@ class Study:
         return InputError(f"{where}{error}", concerns=Concerns.STUDY)
 
 
-def _where_to_go(line: str, path: str | Path | None) -> str:
+def _where_to_go(error: BaseException, path: str | Path | None) -> str:
     """What to do where a module is missing that lies beside the study, and not in the working directory."""
-    missing = re.search(r"No module named '(\w+)'", line)
-    if path is None or missing is None or not (Path(path).parent / f"{missing[1]}.py").is_file():
+    cause = error.__cause__
+    if path is None or not isinstance(cause, ModuleNotFoundError) or cause.name is None:
         return ""
-    return (
-        f": {missing[1]}.py lies beside the study, modules are looked up here: cd {Path(path).parent} first"
-    )
+    there, file = Path(path).parent, f"{cause.name}.py"
+    if not (there / file).is_file():
+        return ""
+    return f": {file} lies beside the study, modules are looked up here: cd {there} first"
 
 
 def _file(given: Mapping[str, Any]) -> StudyFile:
