@@ -13,6 +13,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "RELEASING.md": "releasing.md",
+    "SKILL.md": "skill.md",
 }
 
 #: Scripts that become notebooks, in the order of the site.
@@ -68,6 +69,7 @@ SECTIONS: dict[str, list[str]] = {
         "verify.md",
         "agents.md",
         "agents-transcript.md",
+        "skill.md",
         "bench.md",
         "tables.md",
         "surfaces.md",
