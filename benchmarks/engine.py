@@ -1,16 +1,21 @@
 """How fast is local training? Our engine, on all cores, against a plain and a lean PyTorch loop on one.
 
-    python benchmarks/engine.py [--json] [--rounds 7] [--workers N] [--models mlp lstm] [--pfl PYTHON]
+    python benchmarks/engine.py [--json] [--quick] [--seconds S] [--rounds 7] [--workers N]
+        [--models mlp lstm] [--pfl PYTHON]
 
-Each round trains 50 clients of 160 samples with batches of 32, every one with its own learning rate,
-momentum and weight decay. The plain loop is what most scripts do: `deepcopy` of the model, `DataLoader`,
-`torch.optim.SGD`. The lean loop is the least that gives the same: one model, batches by index, a fused step.
-With `--pfl`, an interpreter that has pfl-research (`pfl-requirements.txt`), that trains the same rounds too.
-All include getting the weights in and out and averaging them. They are interleaved and compared by their
-medians. CPU time is that of the whole process tree for a round: using more cores does not make it less.
+Each round trains 50 clients (10 of heavy models) of 160 samples with batches of 32, every one with its own
+learning rate, momentum and weight decay. The plain loop is what most scripts do: `deepcopy` of the model,
+`DataLoader`, `torch.optim.SGD`. The lean loop is the least that gives the same: one model, batches by index,
+a fused step. With `--pfl`, an interpreter that has pfl-research (`pfl-requirements.txt`), that trains the
+same rounds. All include getting the weights in and out and averaging them. They are interleaved, compared by
+their medians. CPU time is that of the whole process tree for a round: using more cores does not make it less.
 `sgemm_fraction` is the share of the machine's SGEMM peak that the engine's arithmetic reaches. The last line
 is the memory of the whole process tree with 27 trials of the FEMNIST CNN, in a process of its own (`--memory`
 measures that alone).
+
+It ends: `--seconds` (480; 90 with `--quick`, which leaves memory out) are dealt out to the models, and a
+model whose time is up has the rounds that it got, one at least. At the start it looks at the machine's load,
+and says so where that is above 0.3: other work then counts in what is measured.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import copy
 import functools
 import gc
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -34,7 +40,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 import fedhpo as fh
+from engine_parts import models as engine_models
 from fedhpo.data import FederatedData, from_clients
 from fedhpo.federations.simulated import SimulatedFederation
 from fedhpo.models import build
@@ -45,14 +54,20 @@ CLIENTS, ROWS, BATCH = 50, 160, 32
 MEGABYTE = 1e6
 #: Seconds. A model of short rounds gets as many as fit: a neighbour's burst is then not its median.
 QUICK = 20.0
+#: The most that a run takes, and the load that other work may be.
+SECONDS, SECONDS_QUICK, MOST_LOAD = 480.0, 90.0, 0.3
+#: Models whose operations `flops` does not know: attention, layers that are frozen, lookups.
+UNCOUNTED = ("transformer", "lora", "embedding")
 
 
-def data_of(shape: tuple[int, ...], classes: int, tokens: bool = False) -> FederatedData:
+def data_of(
+    shape: tuple[int, ...], classes: int, tokens: int = 0, clients_of: int = CLIENTS
+) -> FederatedData:
     rng = np.random.default_rng(0)
     clients = []
-    for _ in range(CLIENTS):
+    for _ in range(clients_of):
         if tokens:
-            x = rng.integers(0, classes, (ROWS, *shape)).astype(np.uint8)
+            x = rng.integers(0, tokens, (ROWS, *shape)).astype(np.uint16 if tokens > 256 else np.uint8)
         else:
             x = rng.normal(size=(ROWS, *shape)).astype(np.float32)
         clients.append({"train": (x, rng.integers(0, classes, ROWS))})
@@ -70,11 +85,24 @@ def declare() -> None:
     MODELS["mlp"] = zoo("mlp", (784,), 62, hidden=(200,)), functools.partial(data_of, (784,), 62)
     MODELS["cnn_small"] = zoo("cnn_small", (3, 32, 32), 10), functools.partial(data_of, (3, 32, 32), 10)
     MODELS["cnn_femnist"] = zoo("cnn_leaf", (1, 28, 28), 62), functools.partial(data_of, (1, 28, 28), 62)
-    MODELS["lstm"] = zoo("lstm", (80,), 80, hidden=128), functools.partial(data_of, (80,), 80, tokens=True)
+    MODELS["lstm"] = zoo("lstm", (80,), 80, hidden=128), functools.partial(data_of, (80,), 80, tokens=80)
     MODELS["mlp_digits"] = zoo("mlp", (64,), 10, hidden=(32,)), functools.partial(data_of, (64,), 10)
+    images = functools.partial(data_of, (3, 32, 32), 10, clients_of=10)
+    MODELS["resnet_gn"] = engine_models.resnet_gn, images
+    MODELS["mobilenet"] = engine_models.mobilenet_like, images
+    texts = functools.partial(engine_models.Texts, classes=10)
+    MODELS["transformer"] = (
+        functools.partial(texts, tokens=1000, width=128, layers=2),
+        functools.partial(data_of, (32,), 10, tokens=1000, clients_of=10),
+    )
+    MODELS["lora"] = engine_models.Adapted, functools.partial(data_of, (1024,), 10, clients_of=10)
+    MODELS["embedding"] = (
+        functools.partial(texts, tokens=50_000, width=64, layers=0),
+        functools.partial(data_of, (32,), 10, tokens=50_000, clients_of=10),
+    )
 
 
-def configs() -> list[dict[str, float]]:
+def configs(clients: int = CLIENTS) -> list[dict[str, float]]:
     rng = np.random.default_rng(1)
     return [
         {
@@ -83,7 +111,7 @@ def configs() -> list[dict[str, float]]:
             "weight_decay": float(10 ** rng.uniform(-5, -2)),
             "batch_size": BATCH,
         }
-        for _ in range(CLIENTS)
+        for _ in range(clients)
     ]
 
 
@@ -93,7 +121,7 @@ class Plain:
     def __init__(self, factory: Callable[[], nn.Module], data: FederatedData) -> None:
         self.model = factory()
         self.sets = []
-        for client in range(CLIENTS):
+        for client in range(data.clients):
             rows = data.train.rows(client)
             x = torch.from_numpy(np.ascontiguousarray(data.x[rows]))
             x = x.long() if data.is_tokens else x.float()
@@ -105,7 +133,10 @@ class Plain:
             model = copy.deepcopy(self.model)
             model.train()
             optimiser = torch.optim.SGD(
-                model.parameters(), h["lr"], momentum=h["momentum"], weight_decay=h["weight_decay"]
+                [p for p in model.parameters() if p.requires_grad],
+                h["lr"],
+                momentum=h["momentum"],
+                weight_decay=h["weight_decay"],
             )
             for x, y in DataLoader(dataset, batch_size=BATCH, shuffle=True):
                 optimiser.zero_grad()
@@ -114,7 +145,7 @@ class Plain:
             state = model.state_dict()
             total = state if total is None else {k: total[k] + v for k, v in state.items()}
         assert total is not None
-        self.model.load_state_dict({k: v / CLIENTS for k, v in total.items()})
+        self.model.load_state_dict({k: v / len(self.sets) for k, v in total.items()})
 
 
 class Lean:
@@ -125,7 +156,7 @@ class Lean:
         self.model, self.sets = plain.model.train(), [one.tensors for one in plain.sets]
         if any(isinstance(part, nn.Conv2d) for part in self.model.modules()):
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.parameters = list(self.model.parameters())
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
 
     def round(self, chosen: list[dict[str, float]]) -> None:
         start = [p.detach().clone() for p in self.parameters]
@@ -144,7 +175,7 @@ class Lean:
                     torch._foreach_add_(self.parameters, velocities, alpha=-h["lr"])
             torch._foreach_add_(total, [p.detach() for p in self.parameters])
         with torch.no_grad():
-            torch._foreach_div_(total, CLIENTS)
+            torch._foreach_div_(total, len(self.sets))
             torch._foreach_copy_(self.parameters, total)
 
 
@@ -196,7 +227,7 @@ def flops(factory: Callable[[], nn.Module], data: FederatedData) -> float:
         module.eval()(x)
     for hook in hooks:
         hook.remove()
-    return sum(counts.values()) * CLIENTS * ROWS
+    return sum(counts.values()) * data.clients * ROWS
 
 
 def _products(part: nn.Module, x: torch.Tensor) -> float:
@@ -267,16 +298,31 @@ def main() -> None:
     parser.add_argument("--models", nargs="*")
     parser.add_argument("--pfl", metavar="PYTHON", help="an interpreter that has pfl-research")
     parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument(
+        "--quick", action="store_true", help="one or more rounds, no memory: below two minutes"
+    )
+    parser.add_argument(
+        "--seconds", type=float, help=f"at most; {SECONDS:.0f}, or {SECONDS_QUICK:.0f} if quick"
+    )
     parser.add_argument("--memory", action="store_true", help="megabytes of 27 trials, nothing else")
     options = parser.parse_args()
     torch.set_num_threads(1)
     declare()
+    begun = time.perf_counter()
+    limit = options.seconds or (SECONDS_QUICK if options.quick else SECONDS)
+    least = 1 if options.quick else options.rounds
     if options.memory:
         print(memory_of_27_trials(options.workers) / MEGABYTE)
         return
     if unknown := set(options.models or ()) - set(MODELS):
         parser.error(f"no model {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
-    chosen = configs()
+    load = psutil.getloadavg()[0]
+    if load > MOST_LOAD:
+        print(
+            f"the load is {load:.2f}: other work is measured too; below {MOST_LOAD} it is quiet",
+            file=sys.stderr,
+        )
+    names, peak = list(options.models or MODELS), 0.0
     result: dict[str, dict[str, float]] = {
         "speedup": {},
         "sgemm_fraction": {},
@@ -290,14 +336,19 @@ def main() -> None:
         "pfl_cpu_seconds": {},
         "cpu_of_lean": {},
     }
-    for name in options.models or MODELS:
+    for place, name in enumerate(names):
+        left = limit - (time.perf_counter() - begun)
+        if left <= 0 and place:
+            print(f"{limit:.0f} s are over: without {', '.join(names[place:])}", file=sys.stderr)
+            break
         factory, rows = MODELS[name]
         data = rows()
+        chosen = configs(data.clients)
         plain, lean = Plain(factory, data), Lean(factory, data)
         federation: SimulatedFederation
         with fh.simulate(factory, data, weighting="uniform", workers=options.workers) as federation:
             federation.start(0, {}, seed=0)
-            work = Work(0, range(CLIENTS), chosen, {}, scores=())
+            work = Work(0, range(data.clients), chosen, {}, scores=())
             federation.round([work])
             plain.round(chosen)
             lean.round(chosen)
@@ -306,8 +357,11 @@ def main() -> None:
                 peer.round()
             gc.collect()  # what importing left behind is nobody's cost
             times: dict[str, list[tuple[float, float]]] = {"": [], "plain_": [], "lean_": []}
-            enough = time.perf_counter() + QUICK
-            while len(times[""]) < options.rounds or time.perf_counter() < enough:
+            share = time.perf_counter() + left / (len(names) - place)
+            enough = min(time.perf_counter() + QUICK, share)
+            while not times[""] or (
+                time.perf_counter() < share and (len(times[""]) < least or time.perf_counter() < enough)
+            ):
                 times[""].append(seconds(functools.partial(federation.round, [work]), federation.pids))
                 times["plain_"].append(seconds(functools.partial(plain.round, chosen)))
                 times["lean_"].append(seconds(functools.partial(lean.round, chosen)))
@@ -316,7 +370,8 @@ def main() -> None:
             if peer:
                 peer.stop()
             # Not between the rounds: threads of a parallel product spin on after it, on our CPU account.
-            peak = statistics.median(sgemm_peak() for _ in range(3))
+            if not peak or not options.quick:
+                peak = statistics.median(sgemm_peak() for _ in range(1 if options.quick else 3))
         for kind, found in times.items():
             result[f"{kind}seconds"][name] = statistics.median(wall for wall, _ in found)
             # Of other processes the system counts hundredths of a second: hence the mean.
@@ -324,7 +379,8 @@ def main() -> None:
         mine = result["seconds"][name]
         result["cpu_of_lean"][name] = result["cpu_seconds"][name] / result["lean_cpu_seconds"][name]
         result["speedup"][name] = result["plain_seconds"][name] / mine
-        result["sgemm_fraction"][name] = flops(factory, data) / mine / peak
+        if name not in UNCOUNTED:
+            result["sgemm_fraction"][name] = flops(factory, data) / mine / peak
         if not options.json:
             if len(result["speedup"]) == 1:
                 print(
@@ -338,13 +394,15 @@ def main() -> None:
             print(
                 f"{name:<12} {1e3 * result['plain_seconds'][name]:7.0f}ms "
                 f"{1e3 * result['lean_seconds'][name]:7.0f}ms {1e3 * mine:7.0f}ms "
-                f"{result['speedup'][name]:8.2f}x {100 * result['sgemm_fraction'][name]:13.0f}% "
+                f"{result['speedup'][name]:8.2f}x "
+                f"{100 * result['sgemm_fraction'].get(name, math.nan):13.0f}% "
                 f"{1e3 * result['lean_cpu_seconds'][name]:8.0f}ms {1e3 * result['cpu_seconds'][name]:7.0f}ms "
                 f"{result['cpu_of_lean'][name]:14.2f}x" + pfl,
                 flush=True,
             )
         del plain, lean, data
-    if not options.no_memory:
+    result["load"] = {"at the start": load}
+    if not (options.no_memory or options.quick):
         workers = [] if options.workers is None else ["--workers", str(options.workers)]
         # What other models left behind in this process is not theirs.
         said = subprocess.check_output([sys.executable, __file__, "--memory", *workers], text=True)

@@ -61,6 +61,39 @@ def options(stacking):
     return {"server": "fedyogi", "stacking": stacking}
 
 
+ZOO = {
+    "mlp": ((6,), 0),
+    "cnn_small": ((1, 8, 8), 0),
+    "lstm": ((7,), 9),
+}
+
+
+@pytest.mark.parametrize("model", ZOO)
+def test_what_is_cut_for_workers_is_the_same_bits_without_them(model, monkeypatch):
+    """Evaluations are cut for the workers there are, stacks by a grain: here both as finely as they go."""
+    monkeypatch.setattr("fedhpo.engine.effort.GRAIN", 1e-9)
+    monkeypatch.setattr("fedhpo.engine.effort.MOST_BATCH", 32)
+    monkeypatch.setattr("fedhpo.engine.stacked.STACKS", {1: 0.0, 2: 0.0})
+    shape, tokens = ZOO[model]
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        x = rng.integers(0, tokens, (n, *shape)) if tokens else rng.normal(size=(n, *shape))
+        return x.astype(np.uint8 if tokens else np.float32), rng.integers(0, 3, n)
+
+    clients = from_clients([{"train": rows(6 + c), "validation": rows(50 + c)} for c in range(10)], classes=3)
+    found = []
+    for workers in (0, 2):
+        with simulate(model, clients, workers=workers) as federation:
+            federation.start(0, {}, seed=1)
+            federation.round([Work(0, range(10), {"lr": 0.1, "batch_size": 8})])
+            [scores] = federation.evaluate([0], range(10))
+            weights = federation.state(0).arrays["weights"]
+            found.append((weights.tobytes(), scores.loss.tobytes(), scores.accuracy.tobytes()))
+            assert federation.describe()["worker_kind"] == ("processes" if workers else "inline")
+    assert found[0] == found[1]
+
+
 def wait_until_gone(pids, seconds=300):
     until = time.monotonic() + seconds
     while living := [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != "zombie"]:

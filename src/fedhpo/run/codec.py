@@ -36,6 +36,7 @@ _REPORT = {
 }
 _SCORES = {"clients": "<i8", "status": "<i1", "size": "<i8", "loss": "<f8", "accuracy": "<f8"}
 _INTEGERS = [(t, np.iinfo(t).min, np.iinfo(t).max) for t in ("<i1", "<u1", "<i2", "<u2", "<i4", "<u4")]
+_NATIVE = {dtype: np.dtype(dtype).newbyteorder("=") for dtype in ("<i8", "<i1", "<f8")}
 _CONSECUTIVE = "consecutive"
 #: Before the name of a further metric; no field is called so.
 _METRIC = "metric "
@@ -262,7 +263,7 @@ def _narrow(column: NDArray[Any]) -> tuple[Any, bytes]:
 
 
 def _widen(spec: Any, payload: bytes, offset: int, count: int, dtype: str) -> tuple[NDArray[Any], int]:
-    native = np.dtype(dtype).newbyteorder("=")
+    native = _NATIVE[dtype]
     if isinstance(spec, list):
         return np.arange(spec[1], spec[1] + count, dtype=native), offset
     stored = np.dtype(spec)

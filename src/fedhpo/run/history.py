@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from fedhpo.run.record import Event, Record
 
 _REPORTED = ("loss_before", "loss_after", "accuracy_before", "accuracy_after")
 _SCORED = ("loss", "accuracy")
+#: How many replies of each status there are, in the order of their numbers.
+_STATUS = [status.name.lower() for status in sorted(Status)]
 
 
 def history(record: Record) -> list[dict[str, Any]]:
@@ -38,7 +39,7 @@ def history(record: Record) -> list[dict[str, Any]]:
             found = rows_of(event, rounds)
         except Exception as error:
             raise DamageError(record.path, f"event {event.number}: {error}") from error
-        spent = {**asdict(cost), "epsilon": epsilon, "seconds": seconds}
+        spent = {**vars(cost), "epsilon": epsilon, "seconds": seconds}
         rows += [{"event": event.number, **row, **spent} for row in found]
     return rows
 
@@ -82,7 +83,7 @@ def _row(item: RoundReport | Scores, number: int) -> dict[str, Any]:
         "round": number,
         "applied": item.applied if isinstance(item, RoundReport) else None,
         "split": item.split if isinstance(item, Scores) else None,
-        **{status.name.lower(): int(np.sum(item.status == status)) for status in Status},
+        **dict(zip(_STATUS, np.bincount(item.status, minlength=len(_STATUS)).tolist(), strict=True)),
         **{name: _mean(item, name) if trained else None for name in _REPORTED},
         **{name: None if trained else _mean(item, name) for name in _SCORED},
         **({name: _mean(item, name) for name in item.metrics} if isinstance(item, Scores) else {}),
