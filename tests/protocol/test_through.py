@@ -57,6 +57,7 @@ ARGUMENTS = {
     "folds": (3, {}),
     "by_rows": ({},),
     "why_no_horizon": (Space(),),
+    "why_no_mean": ({},),
     "close": (),
 }
 
