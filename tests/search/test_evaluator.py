@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ import pytest
 import fedhpo as fh
 from fedhpo.core.errors import InputError
 from fedhpo.privacy.privacy import Privacy
-from fedhpo.protocol.federation import Scores
+from fedhpo.protocol.federation import Scores, Status
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.research.tables import load_table
 from fedhpo.research.tables.replay import replay
 from fedhpo.run import open_read
+from fedhpo.search.channel import answered_for_all
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.testing import ToyFederation
 
@@ -244,3 +246,68 @@ def test_hyperband_with_recent_scores_is_no_worse_than_with_the_last(clients, wo
 def test_what_does_not_go_together_is_refused(wrong, message):
     with pytest.raises(InputError, match=message):
         Evaluator(**wrong)
+
+
+def _said(accuracy):
+    """Scores of each trial at as many clients as it has accuracies."""
+
+    def evaluate(trials, clients):
+        return [
+            Scores(
+                trial,
+                "validation",
+                np.asarray(clients),
+                np.zeros(len(clients), np.int8),
+                np.full(len(clients), 9),
+                np.full(len(clients), np.nan),
+                np.asarray(accuracy[trial], np.float64),
+            )
+            for trial in trials
+        ]
+
+    return evaluate
+
+
+def test_a_bias_by_message_asks_the_same_clients_about_all_trials():
+    """Client 3 is good on average, though bad under trial 0: with b = 40 it always comes."""
+    said = {0: [0.9, 0.1, 0.1, 0.3], 1: [0.1, 0.1, 0.1, 0.9]}
+    population = np.arange(4)
+    for seed in range(20):
+        by_trial = Evaluator(clients=1, bias=40.0).ask(_said(said), population, [0, 1], seed)
+        assert [one.clients.tolist() for one in by_trial] == [[0], [3]]
+        by_message = Evaluator(clients=1, bias=40.0, bias_per="message").ask(
+            _said(said), population, [0, 1], seed
+        )
+        assert [one.clients.tolist() for one in by_message] == [[3], [3]]
+
+
+def test_a_bias_by_client_goes_by_what_was_seen_first():
+    evaluator, population, seen = Evaluator(clients=1, bias=40.0, bias_per="client"), np.arange(3), {}
+    for accuracy in ([0.1, 0.9, 0.1], [0.9, 0.1, 0.1], [0.1, 0.1, 0.9]):
+        [one] = evaluator.ask(_said({0: accuracy}), population, [0], 0, seen=seen)
+        assert one.clients.tolist() == [1]
+    assert seen == {0: 0.1, 1: 0.9, 2: 0.1}
+
+
+def test_who_did_not_answer_about_one_trial_counts_for_none():
+    """Client 1 says nothing of trial 0, client 2 fails on trial 1, an answer; nobody knows trial 2."""
+    gone, ok, failed = Status.MISSING, Status.OK, Status.FAILED
+    both = _said({0: [0.5] * 3, 1: [0.6] * 3, 2: [0.7] * 3})([0, 1, 2], np.arange(3))
+    codes = [[ok, gone, ok], [ok, ok, failed], [gone, gone, gone]]
+    scores = [replace(one, status=np.array(code, np.int8)) for one, code in zip(both, codes, strict=True)]
+    found = [one.status.tolist() for one in answered_for_all(scores)]
+    assert found == [[ok, gone, ok], [ok, gone, failed], [gone, gone, gone]]
+    assert [one.status.tolist() for one in answered_for_all(scores[:1])] == codes[:1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"bias_per": "message"}, "bias_per = 'message' needs bias"),
+        ({"bias": 1.0, "bias_per": "round"}, "bias_per"),
+        ({"bias": 1.0, "bias_per": "client", "paired": False}, "the same clients about all trials"),
+    ],
+)
+def test_a_bias_that_means_nothing_is_refused(settings, said):
+    with pytest.raises(InputError, match=said):
+        Evaluator(clients=2, **settings)

@@ -460,12 +460,15 @@ def has_begun(path: str | Path) -> bool:
 
 
 def begun_study(path: str | Path | None) -> dict[str, Any] | None:
-    """The study that a run was begun with; None where there is no run, or its record cannot be read."""
+    """The study that a run was begun with, and the `version` that began it.
+
+    None where there is no run, or its record cannot be read.
+    """
     if path is None:
         return None
     try:
         with open_read(path) as run:
-            return run.study
+            return {**run.study, "version": run.record.get("versions")["fedhpo"]}
     except FedhpoError:  # whoever opens it to write says why
         return None
 

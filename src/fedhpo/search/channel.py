@@ -11,7 +11,7 @@ import numpy as np
 
 from fedhpo.core.pareto import pareto_order
 from fedhpo.protocol.criteria import Judged
-from fedhpo.protocol.federation import RoundReport, Scores
+from fedhpo.protocol.federation import RoundReport, Scores, Status
 from fedhpo.protocol.objective import Objective, Score
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.paired import comparable_scores, trimmed_rank
@@ -64,7 +64,11 @@ class OpenChannel:
             if evaluator.clients is not None:  # a share is one of all clients, whoever is there
                 evaluator = replace(evaluator, clients=wanted)
         numbers = [trial.number for trial in trials]
-        asked = evaluator.ask(session.evaluate, there, numbers, search.seed, "evaluate", number)
+        asked = evaluator.ask(
+            session.evaluate, there, numbers, search.seed, "evaluate", number, seen=search.first_seen
+        )
+        if search.counts_together and evaluator.pairs():
+            asked = answered_for_all(asked)
         return [
             (judged(search, trial, scores, len(population)), scores)
             for trial, scores in zip(trials, asked, strict=True)
@@ -89,6 +93,19 @@ class OpenChannel:
     def to_dict(self) -> None:
         """Not private."""
         return
+
+
+def answered_for_all(scores: Sequence[Scores]) -> list[Scores]:
+    """The scores of trials at the same clients, where who did not answer about one of them counts for none.
+
+    Who answers may depend on the model: counting whoever answered about each would compare trials at
+    different clients. A trial that nobody answered about is left out of this, or nobody would count.
+    """
+    answered = [one for one in scores if (one.status != Status.MISSING).any()]
+    if len(answered) < 2:
+        return list(scores)
+    gone = np.logical_or.reduce([one.status == Status.MISSING for one in answered])
+    return [replace(one, status=np.where(gone, Status.MISSING, one.status).astype(np.int8)) for one in scores]
 
 
 def judged(search: Search, trial: Trial, scores: Scores, population: int) -> Score:

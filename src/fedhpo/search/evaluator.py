@@ -41,6 +41,10 @@ class Evaluator:
     `(accuracy + 0.0001)^bias`, its accuracy being that of the model under evaluation, as where better
     devices reply more often. All clients are scored to know it, and are charged. The standard error is then
     what a server that knows nothing of the bias would compute: it covers the spread, not the bias.
+    `bias_per` says whose accuracy that is. "trial": the model under evaluation's, so that every trial has
+    other clients, and good models better ones (the paper's). "message": the mean over all trials of an
+    evaluation, which travel in one message: whoever takes part replies about all of them. "client": the
+    client's own, as it was when the run first scored it: some devices are always more likely to be there.
 
     `privacy` lets only paid, noisy values out; see `Privacy`.
 
@@ -60,6 +64,7 @@ class Evaluator:
     paired: bool | None = setting(None, clients=GIVEN)
     average: Literal["last", "recent"] = "last"
     bias: float = 0.0
+    bias_per: Literal["trial", "message", "client"] = setting("trial", bias=GIVEN)
     privacy: Privacy | None = None
     personalised: bool = False
     choice: Literal["mean", "trimmed"] | None = None
@@ -88,6 +93,15 @@ class Evaluator:
             raise InputError(f"bias must be a number of at least 0, not {self.bias!r}")
         if self.bias and wanted is None:
             raise InputError(f"bias = {self.bias:g} needs clients: where all are asked, nobody is drawn")
+        if self.bias_per not in ("trial", "message", "client"):
+            raise unknown_name("bias_per", self.bias_per, ["trial", "message", "client"])
+        if self.bias_per != "trial" and not self.bias:
+            raise InputError(f"bias_per = {self.bias_per!r} needs bias: without it nobody is preferred")
+        if self.bias_per != "trial" and self.paired is False:
+            raise InputError(
+                f"bias_per = {self.bias_per!r} asks the same clients about all trials, and paired = false "
+                "others about each: leave one of them out"
+            )
         if self.privacy is not None:
             self._check_privacy(self.privacy)
 
@@ -106,10 +120,11 @@ class Evaluator:
                 "every cannot go with privacy, where each score costs epsilon: leave it out, or choose a "
                 "method that scores trials on the way"
             )
-        if privacy.gap is not None and privacy.gapped and (self.paired is False or self.bias):
+        by_trial = bool(self.bias) and self.bias_per == "trial"
+        if privacy.gap is not None and privacy.gapped and (self.paired is False or by_trial):
             raise InputError(
                 f"gap = {privacy.gap!r} needs all trials at the same clients, and "
-                f"{'bias' if self.bias else 'paired = false'} asks others for each: leave one of them out"
+                f"{'bias by trial' if by_trial else 'paired = false'} asks others for each: leave one out"
             )
         if self.personalised:
             raise InputError("personalised scores are not private: they cannot go with privacy")
@@ -191,8 +206,12 @@ class Evaluator:
         trials: Sequence[int],
         seed: int,
         *purpose: int | str,
+        seen: dict[int, float] | None = None,
     ) -> list[Scores]:
-        """The scores that `evaluate` gives of each trial at the clients that were drawn for it."""
+        """The scores that `evaluate` gives of each trial at the clients that were drawn for it.
+
+        `seen` is each client's accuracy as it was first scored, which this adds to.
+        """
 
         paired = self.pairs()
 
@@ -201,6 +220,14 @@ class Evaluator:
 
         if self.bias:
             everybody = evaluate(trials, population)
+            if self.bias_per != "trial":
+                known = np.nan_to_num(np.mean([s.accuracy for s in everybody], axis=0))
+                if self.bias_per == "client" and seen is not None:
+                    for client, value in zip(population.tolist(), known.tolist(), strict=True):
+                        seen.setdefault(client, value)
+                    known = np.array([seen[client] for client in population.tolist()])
+                drawn = self.draw(population, rng(0), known)
+                return [_at(s, drawn) for s in everybody]
             return [_at(s, self.draw(population, rng(s.trial), s.accuracy)) for s in everybody]
         if paired or self.clients is None:
             return evaluate(trials, self.draw(population, rng(0)))
@@ -236,6 +263,8 @@ class Evaluator:
             del facts["choice"]
         if self.every is None:
             del facts["every"]
+        if self.bias_per == "trial":
+            del facts["bias_per"]
         return facts
 
 

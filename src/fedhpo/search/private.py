@@ -110,7 +110,8 @@ class PrivateChannel:
         evaluator, clients = search.evaluator, search.population
         if asked.clients != evaluator.count(len(clients)):
             evaluator = replace(evaluator, clients=asked.clients)
-        return evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose)
+        seen = search.first_seen
+        return evaluator.ask(session.evaluate_beside, clients, numbers, search.seed, *purpose, seen=seen)
 
     def read(
         self, search: Search, found: Sequence[Scores | None]

@@ -129,6 +129,10 @@ class Search:
         #: Whether clients that no score came from compare the two at the end; `asked` are the others.
         self.compares_afresh = False
         self.asked: set[int] = set()
+        #: Whether only clients count that answered about all trials of an evaluation.
+        self.counts_together = False
+        #: Each client's accuracy when it was first scored, for `Evaluator.bias_per`.
+        self.first_seen: dict[int, float] = {}
         self._own_again: Trial | None = None
         self._rounds = Rounds()
         self._policies: dict[int, ClientPolicy] = {}

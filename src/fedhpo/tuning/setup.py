@@ -45,6 +45,9 @@ from fedhpo.tuning.effects import (
 from fedhpo.tuning.objectives import check_criteria, objectives_of
 from fedhpo.tuning.trust import check_choice
 
+#: Versions that counted whoever answered about a trial, whether about the others or not.
+_COUNTED_EACH = ("0.1.0", "0.2.0")
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -205,6 +208,8 @@ def prepare(
     # Where clients are asked by queries, what they know is in the choice already.
     some = evaluator.clients is not None and not private and QUERY not in chosen.needs
     search.compares_afresh = some and (begun is None or "comparison" in begun)
+    earlier = begun is not None and begun.get("version") in _COUNTED_EACH
+    search.counts_together = federation.remote and not private and not earlier
     plan = plan_private(search, chosen, federation, baseline) if private else None
     return Prepared(chosen, search, plan, total, enqueued, baseline, wanted)
 

@@ -92,6 +92,7 @@ class Entry:
             evaluation |= {"clients": setting.clients}
             evaluation |= {} if self.paired is None else {"paired": self.paired}
         evaluation |= {"bias": setting.bias} if setting.bias else {}
+        evaluation |= {"bias_per": setting.bias_per} if setting.bias_per != "trial" else {}
         if setting.epsilon is not None:
             evaluation["privacy"] = {"epsilon": setting.epsilon, **_of(self.privacy, task)}
         given = {key: own[key] for key in own if key not in ("method", "objectives", "constraints", "proxy")}

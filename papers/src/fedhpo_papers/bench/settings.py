@@ -24,6 +24,7 @@ class Setting:
     clients: int | float | None = None
     epsilon: float | None = None
     bias: float = 0.0
+    bias_per: Literal["trial", "message", "client"] = "trial"
     equal: Literal["rounds", "messages"] = "rounds"
 
     @property
@@ -41,6 +42,7 @@ class Setting:
             words = f"{100 * self.clients:g}% of clients"
         words += "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
         words += f", bias {self.bias:g}" if self.bias else ""
+        words += f" per {self.bias_per}" if self.bias_per != "trial" else ""
         return words + (", equal messages" if self.equal == "messages" else "")
 
     def to_dict(self) -> dict[str, Any]:
