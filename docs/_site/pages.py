@@ -28,6 +28,7 @@ TUTORIALS = [
     "noise_and_privacy",
     "flower_clients",
     "hospital_tables",
+    "fine_tuning",
     "a_method",
 ]
 
@@ -61,6 +62,7 @@ SECTIONS: dict[str, list[str]] = {
         "flower.md",
         "flower-apps.md",
         "finetuning.md",
+        "flowertune.md",
         "nvflare.md",
         "ray.md",
         "ui.md",

@@ -11,6 +11,7 @@ SCRIPTS = sorted((EXAMPLES / "tutorials").glob("*.py"))
 #: What each says.
 SAID = {
     "a_method": "tests, such as",
+    "fine_tuning": "adapter 4096 bytes",
     "first_study": "momentun",
     "flower_clients": "the disk is full",
     "hospital_tables": "['ill']",
@@ -25,6 +26,9 @@ SMALLER = {"noise_and_privacy": ("SEEDS = range(20)", "SEEDS = range(2)")}
 def test_the_script_runs(script, tmp_path, monkeypatch, capsys):
     if script.stem == "flower_clients":
         pytest.importorskip("flwr")
+    if script.stem == "fine_tuning":
+        pytest.importorskip("peft")
+        monkeypatch.delenv("FEDHPO_DATA", raising=False)
     for folder in ("users", "tutorials"):
         shutil.copytree(EXAMPLES / folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path / "tutorials")

@@ -53,6 +53,29 @@ def test_a_job_that_fails_says_its_own_error(job: Path) -> None:
     assert run_job(job).failed == "the job ended with 1: ValueError: no data here"
 
 
+def test_what_lies_beside_a_job_is_found_there_and_copied_if_its_code_names_it(job: Path) -> None:
+    for name in ("shared", "private"):
+        (job.parent / name).mkdir()
+        (job.parent / name / "tools.py").write_text("NUMBER = 3\n", encoding="utf-8")
+    (job / "work.py").write_text("from shared.tools import NUMBER\n", encoding="utf-8")
+    (job.parent / "elsewhere").mkdir()
+    made = read_job(job).copy_to(job.parent / "elsewhere")
+    assert (made.parent / "shared" / "tools.py").is_file()
+    assert not (made.parent / "shared").is_symlink()
+    assert (made.parent / "private").is_symlink()
+
+
+def test_a_failed_run_of_a_job_is_a_failed_trial_not_a_crash(job: Path) -> None:
+    (job / "client.py").write_text("raise ValueError('no rows')\n", encoding="utf-8")
+    objective = fh.Objective("loss", from_="training")
+    with JobFederation(job, objective, scored=TRAINED) as federation:
+        federation.start(0, {}, 0)
+        federation.round([Work(0, [0, 1], {"step": 1.0})])
+        [scores] = federation.evaluate([0], federation.validation_clients)
+    assert federation.client_names[int(federation.validation_clients[0])] == "all sites"
+    assert "no rows" in str(scores.reasons[0])
+
+
 def test_a_function_of_the_script_itself_is_refused(job: Path) -> None:
     with pytest.raises(InputError, match=r"client:main\.lr: main is not imported by client\.py"):
         run_job(job, {"client:main.lr": 0.1})

@@ -95,7 +95,8 @@ class JobFederation(HoldsTable, Federation):
         if probe.failed or not probe.sites:
             raise InputError(f"the job at {path} cannot be tuned: {probe.failed or 'it has no sites'}")
         self._sites = list(probe.sites)
-        self.client_names = self._sites
+        # One score for all sites is that of one more, which is no site.
+        self.client_names = self._sites if objective.by_client else [*self._sites, "all sites"]
         self.train_clients: Ints = np.arange(len(probe.sites))
         self.validation_clients: Ints = (
             self.train_clients if objective.by_client else np.array([len(probe.sites)], np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ _EXPORTED = ("meta.json", "meta.conf", "meta.yml")
 #: Directories above the job whose other entries its code may look for (`Path(__file__).parents[2]`).
 _ABOVE = 2
 _MOST_ENTRIES = 300
+#: Directories beside the job that its code names are copied, up to so many files and bytes; others linked.
+_MOST_FILES, _MOST_BYTES = 500, 1 << 24
+_IGNORED = shutil.ignore_patterns("__pycache__", ".git", "runs")
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,20 @@ class JobFile:
         return found.hexdigest()
 
     def copy_to(self, place: Path) -> Path:
-        """A copy below `place`, with links to what lies beside and above it; the job's own files stay."""
+        """A copy below `place`, with what lies beside and above it; the job's own files stay."""
         directory, chain = place, list(self.path.parents[:_ABOVE])
+        words = {word for file in self.files for word in re.findall(r"\w+", file.read_text(errors="replace"))}
         for above, below in zip(reversed(chain), [*reversed(chain[:-1]), self.path], strict=True):
             directory = directory / (above.name or "root")
             directory.mkdir()
             beside = [one for one in above.iterdir() if one != below and not one.name.startswith(".")]
             for one in beside if len(beside) <= _MOST_ENTRIES else ():
-                os.symlink(one, directory / one.name)
+                if one.is_file() or one.name not in words or not _is_small(one):
+                    os.symlink(one, directory / one.name)
+                else:  # NVFlare takes no file of a job's from outside its place
+                    shutil.copytree(one, directory / one.name, symlinks=True, ignore=_IGNORED)
         made = directory / self.path.name
-        ignored = shutil.ignore_patterns("__pycache__", ".git", "runs")
-        shutil.copytree(self.path, made, symlinks=True, ignore=ignored)
+        shutil.copytree(self.path, made, symlinks=True, ignore=_IGNORED)
         return made
 
     def plan(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -125,6 +132,15 @@ def tree(file: Path) -> ast.Module:
         return ast.parse(file.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError, OSError):
         return ast.Module([], [])
+
+
+def _is_small(directory: Path) -> bool:
+    files = size = 0
+    for one in directory.rglob("*"):
+        files, size = files + 1, size + (one.stat().st_size if one.is_file() else 0)
+        if files > _MOST_FILES or size > _MOST_BYTES:
+            return False
+    return True
 
 
 def _is_script(file: Path) -> bool:

@@ -262,6 +262,19 @@ class Recorder:
 
         module.create_analytic_dxo = created
 
+    def boards(self, module: Any) -> None:
+        """Sites: what they write for TensorBoard by themselves."""
+        add = module.SummaryWriter.add_scalar
+
+        @functools.wraps(add)
+        def added(writer: Any, tag: str, scalar_value: Any, *args: Any, **options: Any) -> Any:
+            if self.site:  # the server writes what sites have tracked
+                for name, one in _numbers({tag: scalar_value}):
+                    self.write("scalar", site=self.site, tag=name, value=one, step=None)
+            return add(writer, tag, scalar_value, *args, **options)
+
+        module.SummaryWriter.add_scalar = added
+
     @property
     def site(self) -> str:
         """Whose process this is, as far as its command says; empty for the server's."""
@@ -375,6 +388,7 @@ def install(plan: dict[str, Any]) -> None:
     after("nvflare.job_config.api", recorder.simulated)
     after("nvflare.private.fed.server.server_runner", recorder.submissions)
     after("nvflare.apis.utils.analytix_utils", recorder.tracked)
+    after("torch.utils.tensorboard.writer", recorder.boards)
     for literal in plan["literals"]:
         after(literal["module"], recorder.argument(literal))
     if plan["setup"]:
