@@ -51,3 +51,39 @@ def test_what_takes_long_to_import_is_imported_where_it_is_used():
         if any(line.startswith("from scipy.stats") for line in path.read_text().splitlines())
     }
     assert found <= {"research", "testing"}
+
+
+#: About 1,820 where this was written, 1,120 of them by `import torch`.
+MOST_MODULES = 1_950
+STUDY = """
+name = "s"
+[data]
+name = "digits"
+clients = 5
+[model]
+name = "mlp"
+[space.client]
+lr = {low = 0.01, high = 1.0, log = true}
+[method]
+name = "random"
+trials = 2
+[budget]
+rounds = 1
+cohort = 2
+"""
+
+
+def test_a_study_from_its_file_to_its_report_imports_no_more_than_it_needs(tmp_path):
+    """Some 1,800 modules; torch's compiler, scikit-learn or pandas would be hundreds more."""
+    (tmp_path / "s.toml").write_text(STUDY)
+    code = (
+        "import sys; from fedhpo.cli import main; assert main(['tune', 's.toml', '--workers', '0']) == 0; "
+        "print('modules', len(sys.modules), *sorted({one.split('.')[0] for one in sys.modules}), "
+        "'torch._dynamo' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True, cwd=tmp_path)
+    _, count, *packages, compiler = said.splitlines()[-1].split()
+    assert not {"sklearn", "pandas", "plotly", "sympy", "rich", "ray", "flwr", "optuna"} & set(packages)
+    assert compiler == "False"
+    assert int(count) < MOST_MODULES, count

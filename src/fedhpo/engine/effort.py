@@ -114,6 +114,11 @@ class _Counter(TorchDispatchMode):
         self.flops = self.moved = self.widest = 0.0
         self.calls = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's own switch. Nothing is compiled here, and its compiler takes a second to import."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         outputs = [one for one in _flat(found) if isinstance(one, Tensor)]
