@@ -13,6 +13,7 @@ from fedhpo_papers.bench.entries import ENTRIES, Task
 from fedhpo_papers.bench.settings import Setting
 
 NOISES = [Setting(), Setting(3), Setting(3, 100.0), Setting(0.2, 10.0), Setting(0.2, bias=3.0)]
+NOISES += [Setting(0.2, bias=3.0, bias_per=per) for per in ("message", "client")]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from fedhpo_papers.bench.results import Results, by_part
 from fedhpo_papers.bench.run import table_digest
 from fedhpo_papers.bench.sample import OBJECTIVE, sample_of
 from fedhpo_papers.bench.settings import TRAININGS, Setting
-from fedhpo_papers.jackknife import Jackknife
 
 
 @pytest.fixture(scope="module")
@@ -169,21 +168,20 @@ def _rows(method: str, regrets: list[float]) -> list[dict[str, object]]:
 
 
 def test_ranks_differences_and_ratios_worked_by_hand() -> None:
-    rows = _rows("a", [1.0, 2.0, 3.0, 4.0]) + _rows("b", [3.0, 2.0, 7.0, 8.0])
-    results = Results(["t"], ["s"], ["a", "b"], "a", rows, {"t": Jackknife.of(40, 40, 2)})
+    rows = _rows("a", [1.0, 2.0, 3.0, 4.0] * 16) + _rows("b", [3.0, 2.0, 7.0, 8.0] * 16)
+    results = Results(["t"], ["s"], ["a", "b"], "a", rows)
     assert results.regret("b", ["s"]).mean == 5.0
-    # b - a is 2, 0, 4, 4: parts {2, 0} and {4, 4} have means 1 and 4, each 1.5 from their mean: 2.25. Luck is
-    # half of (2 + 0) / 2, so parts have 2.25 - 0.5 = 1.75, three times, and luck of both 0.25.
+    # b - a is 2, 0, 4, 4: parts {2, 0} and {4, 4} have means 1 and 4, each 1.5 from their mean; 32 parts.
     difference = results.difference("b", ["s"])
-    assert (difference.mean, difference.standard_error) == pytest.approx((2.5, np.sqrt(5.5)))
+    assert (difference.mean, difference.standard_error) == pytest.approx((2.5, 1.5 / np.sqrt(31)))
     assert results.ranks(["s"], ["a", "b"]) == {"a": 1.125, "b": 1.875}
     assert results.ratio("b", ["s"]) == pytest.approx(5.01 / 2.51)
     assert by_part({0: 1.0, 1: 2.0, 2: 3.0}).tolist() == [[1.0, 2.0]]
     found = results.log_ratio("b", ["s"])
     assert found.mean == pytest.approx(np.log(2.51 / 5.01))
     # a over 2.51 minus b over 5.01, seed by seed, is a difference like any other.
-    apart = [a / 2.51 - b / 5.01 for a, b in ((1, 3), (2, 2), (3, 7), (4, 8))]
-    relative = Results(["t"], ["s"], ["a", "b"], "a", _rows("a", [0] * 4) + _rows("b", apart), results.knives)
+    apart = [a / 2.51 - b / 5.01 for a, b in ((1, 3), (2, 2), (3, 7), (4, 8))] * 16
+    relative = Results(["t"], ["s"], ["a", "b"], "a", _rows("a", [0] * 64) + _rows("b", apart))
     assert found.standard_error == pytest.approx(relative.difference("b", ["s"]).standard_error)
 
 
@@ -191,9 +189,9 @@ def test_the_best_other_method_is_chosen_among_ever_more_rivals() -> None:
     rows = [
         row
         for name, regret in (("auto", 1.0), ("sha", 4.0), ("race", 2.0))
-        for row in _rows(name, [regret] * 4)
+        for row in _rows(name, [regret] * 64)
     ]
-    results = Results(["t"], ["s"], ["auto", "sha", "race"], "auto", rows, {"t": Jackknife.of(40, 40, 2)})
+    results = Results(["t"], ["s"], ["auto", "sha", "race"], "auto", rows)
     found = against_best(results, {"auto": "ours", "sha": "known", "race": "remedy"})
     assert [row[2] for row in found.rows] == ["sha", "race", "race"]
     assert found.data[0]["ratio"] == pytest.approx(1.01 / 4.01)
@@ -208,10 +206,9 @@ def test_the_page_keeps_test_tables_apart() -> None:
         {**row, "table": table}
         for table, methods in regrets.items()
         for name, regret in methods.items()
-        for row in _rows(name, [regret] * 4)
+        for row in _rows(name, [regret] * 64)
     ]
-    knife = Jackknife.of(40, 40, 2)
-    results = Results(["u", "v"], ["s"], ["auto", "sha"], "auto", rows, {"u": knife, "v": knife})
+    results = Results(["u", "v"], ["s"], ["auto", "sha"], "auto", rows)
     kinds = {"auto": "ours", "sha": "known"}
     groups = kept_apart({"test": ["u"]}, results)
     test, other = (against_best(one, kinds, where) for one, where in groups)
@@ -219,7 +216,7 @@ def test_the_page_keeps_test_tables_apart() -> None:
     assert [one.data[0]["met"] for one in (test, other)] == [True, False]
     assert "goal" in test.columns
     assert (test.columns[-2:], other.columns[-2:]) == (["u", "seeds"], ["v", "seeds"])
-    assert test.rows[0][-1] == "4"
+    assert test.rows[0][-1] == "64"
     assert test.title.endswith("on test tables")
 
 
@@ -247,7 +244,7 @@ def test_methods_with_different_seeds_are_compared_by_those_that_both_have() -> 
     """Four seeds of a, two of b: 1 and 2 against 3 and 6."""
     rows = _rows("auto", [1.0, 2.0, 30.0, 40.0]) + _rows("robust-once", [3.0, 6.0])
     methods = ["auto", "robust-once"]
-    results = Results(["t"], ["s"], methods, "auto", rows, {"t": Jackknife.of(40, 40, 2)})
+    results = Results(["t"], ["s"], methods, "auto", rows)
     assert results.ratio("robust-once", ["s"]) == pytest.approx(4.51 / 1.51)
     assert results.difference("robust-once", ["s"]).mean == 3.0
     assert [row[-3] for row in ranking(results, "", ["s"]).rows] == ["2", "4"]
@@ -286,3 +283,18 @@ def test_the_page_of_what_is_known_plays_nothing(table: str, tmp_path: Path) -> 
     assert "Opened twice." in page
     assert "`sha`" in page
     assert "`tpe`" not in page  # it has no cells
+
+
+def test_degenerate_tables_are_part_of_no_verdict() -> None:
+    """Ratios 1/4 and 1/2 on two tables; on a third, where all configs are alike, 100."""
+    regrets = {"u": (1.0, 4.0), "v": (1.0, 2.0), "stackexchange": (100.0, 1.0)}
+    rows = [
+        {**row, "table": table}
+        for table, pair in regrets.items()
+        for name, regret in zip(("auto", "sha"), pair, strict=True)
+        for row in _rows(name, [regret] * 64)
+    ]
+    results = Results(list(regrets), ["s"], ["auto", "sha"], "auto", rows)
+    found, flip = results.verdict("sha", ["s"])
+    assert found.mean == pytest.approx((np.log(1.01 / 4.01) + np.log(1.01 / 2.01)) / 2)
+    assert (found.parts, flip) == (2, 0.25)

@@ -5,28 +5,45 @@ import math
 import numpy as np
 import pytest
 
-from fedhpo_papers.bench.estimates import Estimate, estimate, over_tables
-from fedhpo_papers.jackknife import Jackknife
-
-KNIFE = Jackknife.of(40, 100, parts=50)  # three quarters kept: variances count three times
+from fedhpo_papers.bench.estimates import Estimate, by_table, estimate, over_tables, sign_flip
 
 
 def test_the_standard_error_worked_by_hand() -> None:
-    # Parts {1, 3}, {5, 7}, {9, 11}: means 2, 6, 10, their variance (16 + 0 + 16) / 3. Luck: each pair has
-    # variance 2, the mean of a pair 1. Parts alone: 32 / 3 - 1, three times; luck of the whole mean: 1 / 3.
-    found = estimate(np.array([[1.0, 3.0], [5.0, 7.0], [9.0, 11.0]]), KNIFE)
-    assert (found.mean, found.parts) == (6.0, 3)
-    assert found.standard_error == pytest.approx(math.sqrt(3 * (32 / 3 - 1) + 1 / 3))
+    # 16 parts {1, 3} and 16 {5, 7}: means 2 and 6, each 2 from their mean 4. A bootstrap of the mean of 32
+    # has the error 2 / sqrt(31); what seeds of one part differ by is in the means of parts already.
+    found = estimate(np.array([[1.0, 3.0], [5.0, 7.0]] * 16))
+    assert (found.mean, found.parts) == (4.0, 32)
+    assert found.standard_error == pytest.approx(2 / math.sqrt(31))
 
 
-def test_a_variance_that_is_all_luck_is_not_counted_as_that_of_parts() -> None:
-    # Means 2 and 2: nothing between them. Luck: variance 2 a pair, 1 of its mean, 1 / 2 of both.
-    found = estimate(np.array([[1.0, 3.0], [3.0, 1.0]]), KNIFE)
-    assert found.standard_error == pytest.approx(math.sqrt(0.5))
+def test_it_is_that_of_a_bootstrap_of_whole_parts() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.exponential(size=(50, 1)) + 0.3 * rng.exponential(size=(50, 2))
+    drawn = values[rng.integers(50, size=(20_000, 50))].mean(axis=(1, 2))
+    assert estimate(values).standard_error == pytest.approx(drawn.std() * math.sqrt(50 / 49), rel=0.02)
 
 
-def test_one_part_says_nothing_of_its_error() -> None:
-    assert math.isnan(estimate(np.array([[1.0, 3.0]]), KNIFE).standard_error)
+def test_the_error_repeats_itself() -> None:
+    """Parts with exponential regrets, 100 seeds, 400 times: nine in ten errors are near the middle one."""
+    rng = np.random.default_rng(1)
+    values = rng.exponential(size=(400, 50, 1)) + rng.exponential(size=(400, 50, 2))
+    errors = np.array([estimate(one).standard_error for one in values])
+    low, middle, high = np.quantile(errors, [0.05, 0.5, 0.95])
+    assert 0.75 * middle < low < high < 1.3 * middle
+
+
+def test_too_few_parts_say_nothing_of_their_error() -> None:
+    found = estimate(np.array([[1.0, 3.0]] * 31))
+    assert math.isnan(found.standard_error)
+    assert found.interval() == (-math.inf, math.inf)
+
+
+def test_verdicts_take_the_table_as_unit() -> None:
+    # Log ratios -1, -2, -3: mean -2, deviation 1; Student's t with 2 degrees of freedom at 95% is 2.92.
+    found = by_table([-1.0, -2.0, -3.0])
+    assert found.interval(level=0.9)[1] == pytest.approx(-2 + 2.92 / math.sqrt(3), abs=1e-3)
+    assert math.isnan(by_table([1.0]).standard_error)
+    assert sign_flip([-1.0, 2.0]) == 0.75  # of -3, -1, 1 and 3 only 3 is above 1
 
 
 def test_intervals_of_several_differences_are_wider() -> None:

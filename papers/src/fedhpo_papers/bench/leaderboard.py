@@ -10,7 +10,6 @@ from typing import Any
 
 from fedhpo_papers.bench.estimates import Estimate
 from fedhpo_papers.bench.results import Results
-from fedhpo_papers.bench.sample import SEEDS
 from fedhpo_papers.bench.settings import Setting
 
 
@@ -98,9 +97,10 @@ def against_best(results: Results, kinds: Mapping[str, str], where: str = "") ->
         rivals = [name for name in rivals if "robust" not in name and results.played(name, [setting])]
         if not rivals or not results.played(results.reference, [setting]):
             continue
-        found = {name: results.log_ratio(name, [setting]) for name in rivals}
+        found = {name: results.verdict(name, [setting])[0] for name in rivals}
         best = max(rivals, key=lambda name: found[name].mean)
         ratio, bound = math.exp(found[best].mean), math.exp(found[best].interval(level=0.9)[1])
+        flip, seeds = results.verdict(best, [setting])[1], min(results.seeds(best, [setting]))
         each = {table: math.exp(results.log_ratio(best, [setting], [table]).mean) for table in results.tables}
         ahead = results.difference(best, [setting]).mean
         met = ratio <= GOAL and bound < GOAL_BOUND
@@ -116,7 +116,7 @@ def against_best(results: Results, kinds: Mapping[str, str], where: str = "") ->
                 "met" if met else "missed",
                 f"{ahead:+.2f}",
                 *(f"{r:.2f}" for r in each.values()),
-                str(SEEDS * found[best].parts),
+                str(seeds),
             ]
         )
         data.append(
@@ -129,7 +129,8 @@ def against_best(results: Results, kinds: Mapping[str, str], where: str = "") ->
                 "met": met,
                 "ahead": ahead,
                 "tables": each,
-                "seeds": SEEDS * found[best].parts,
+                "seeds": seeds,
+                "sign_flip": flip,
             }
         )
     columns = ["setting", "rivals", "the best of them", "ratio", "below, with 95%", "goal", "points ahead"]

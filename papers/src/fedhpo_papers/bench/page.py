@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.pages.html import Cell, Section, table, text
 from fedhpo.pages.numbers import finite
 from fedhpo.pages.page import frame
+from fedhpo_papers.bench.estimates import LEAST_PARTS
 from fedhpo_papers.bench.leaderboard import (
     EXACT_BEHIND,
     EXACT_GOAL,
@@ -23,7 +24,7 @@ from fedhpo_papers.bench.leaderboard import (
     ranking,
     taken_away,
 )
-from fedhpo_papers.bench.results import Results
+from fedhpo_papers.bench.results import DEGENERATE, Results
 from fedhpo_papers.bench.settings import TRAININGS
 from fedhpo_papers.shared import svg
 
@@ -102,8 +103,10 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         "Regret is the true error of the recommended config, over all validation clients of the sample, "
         "minus that of the best config after full training, in points; unseen clients are those that the "
         "sample leaves out. Every two seeds play on a sample of their own, three quarters of the table's "
-        "configs and clients. The error behind ± is one standard error of the delete-d jackknife: it covers "
-        "luck, configs and clients, while tables are taken as they are.",
+        "configs and clients. The error behind ± is one standard error of a bootstrap of whole samples, from "
+        f"{LEAST_PARTS} of them on. It is conditional on the table: it covers luck and the samples, not "
+        "other configs and clients. Bounds of ratios over several tables take the table as unit (Student's t); "
+        f"{', '.join(DEGENERATE)}, where nearly all configs are equally good, is part of no such verdict.",
         f"Differences are to {results.reference}, seed by seed; their intervals hold all together with 95% "
         "confidence, and * marks those without 0. The ratio is the geometric mean over tables of the regret "
         f"divided by that of {results.reference}, 0.01 points added to both.",

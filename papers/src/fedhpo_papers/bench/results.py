@@ -13,11 +13,12 @@ from scipy.stats import rankdata
 
 from fedhpo.protocol.federation import Floats
 from fedhpo_papers.bench.cells import GRID
-from fedhpo_papers.bench.estimates import Estimate, estimate, over_tables
+from fedhpo_papers.bench.estimates import Estimate, by_table, estimate, over_tables, sign_flip
 from fedhpo_papers.bench.sample import SEEDS
-from fedhpo_papers.jackknife import Jackknife
 
 Row = Mapping[str, Any]
+#: Tables on which nearly all configs are equally good: shown as a warning, and part of no verdict.
+DEGENERATE = ("stackexchange",)
 Key = tuple[str, str, str]
 
 
@@ -30,8 +31,6 @@ class Results:
     methods: Sequence[str]
     reference: str
     rows: Sequence[Row]
-    #: The parts of each table that seeds played on.
-    knives: Mapping[str, Jackknife]
 
     @cached_property
     def _cells(self) -> dict[Key, dict[int, Row]]:
@@ -71,7 +70,7 @@ class Results:
     def regret(
         self, method: str, settings: Sequence[str], tables: Sequence[str] | None = None, what: str = "regret"
     ) -> Estimate:
-        """Its mean over settings and tables, with the jackknife's error."""
+        """Its mean over settings and tables, with the error of a bootstrap of parts."""
         return self._estimate(tables, lambda table: self._mean(table, settings, method, what))
 
     def difference(
@@ -92,9 +91,7 @@ class Results:
         return {seed: float(np.mean([one[seed] for one in found])) for seed in seeds}
 
     def _estimate(self, tables: Sequence[str] | None, values: Any) -> Estimate:
-        return over_tables(
-            [estimate(by_part(values(table)), self.knives[table]) for table in tables or self.tables]
-        )
+        return over_tables([estimate(by_part(values(table))) for table in tables or self.tables])
 
     def ranks(self, settings: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
         """The mean rank of each of these methods over tables, settings and the seeds that all have."""
@@ -125,9 +122,21 @@ class Results:
             seeds = sorted(own.keys() & other.keys())
             means = [float(np.mean([one[seed] for seed in seeds])) + 0.01 for one in (own, other)]
             apart = {seed: own[seed] / means[0] - other[seed] / means[1] for seed in seeds}
-            error = estimate(by_part(apart), self.knives[table])
+            error = estimate(by_part(apart))
             found.append(replace(error, mean=math.log(means[0] / means[1])))
         return over_tables(found)
+
+    def verdict(self, method: str, settings: Sequence[str]) -> tuple[Estimate, float]:
+        """The mean log ratio with the table as unit, and a sign-flip test over tables that it is below 0.
+
+        Degenerate tables do not count. Of a single table it is that table's own, and the test says nothing.
+        """
+        tables = [table for table in self.tables if table not in DEGENERATE] or list(self.tables)
+        each = [self.log_ratio(method, settings, [table]) for table in tables]
+        if len(each) == 1:
+            return each[0], 1.0
+        means = [one.mean for one in each]
+        return by_table(means), sign_flip(means)
 
     def curve(self, table: str, setting: str, method: str) -> list[tuple[float, float, float, float]]:
         """Share of the budget, and the quartiles of regret there, from where every seed has an incumbent."""

@@ -17,7 +17,6 @@ from fedhpo_papers.bench.code import code_digest
 from fedhpo_papers.bench.entries import ENTRIES, entry_named
 from fedhpo_papers.bench.published import Published, Row, load_cells, save_cells
 from fedhpo_papers.bench.results import Results
-from fedhpo_papers.bench.sample import knife_of
 from fedhpo_papers.bench.settings import Suite, suite_named
 
 #: Cells that travel to a worker, and are kept, at once.
@@ -79,9 +78,8 @@ def bench(
         "settings": [{"name": one.name, **one.to_dict()} for one in chosen.settings],
         "methods": {one.name: {"kind": one.kind, "about": one.about} for one in map(entry_named, names)},
     }
-    knives = {title: knife_of(load(path), most) for title, path in titles.items()}
     settings = [one.name for one in chosen.settings]
-    return facts, Results(list(titles), settings, names, reference, rows, knives)
+    return facts, Results(list(titles), settings, names, reference, rows)
 
 
 def _titles(tables: Sequence[str], test: Sequence[str]) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Configs learned from the tables of other data: a greedy portfolio, and one-shot proxy search.
 
-Tables of other spaces can be learned from where their hyperparameters have the same names: a config is the
-same point of the unit cube, and the nearest config of the pool stands for it.
+Tables of other spaces can be learned from where their hyperparameters have the same names: a config has the
+same values there, and the nearest config of the pool, on the scale of its own space, stands for it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.federation import Floats
 from fedhpo.research.tables import CurveTable
+from fedhpo.space import Float
 from fedhpo.space.config import Config
 
 
@@ -57,10 +59,30 @@ def related(table: CurveTable, others: Sequence[CurveTable]) -> list[CurveTable]
 def _transferred(table: CurveTable, other: CurveTable) -> Floats:
     """For each config of the pool, the error of the nearest config on another table after full training."""
     own = np.array([table.space.to_unit(config) for config in table.configs])
-    theirs = np.array([other.space.to_unit(config) for config in other.configs])
+    theirs = np.array([_real(table, config) for config in other.configs])
     nearest = ((own[:, None] - theirs[None]) ** 2).sum(axis=2).argmin(axis=1)
     errors = other.errors()[:, -1].mean(axis=1)
     found: Floats = np.where(np.isfinite(errors), errors, 1.0)[nearest]
+    return found
+
+
+def _real(table: CurveTable, config: Config) -> list[float]:
+    """A config of another space by its values: places on the scale of this one, beyond 0 and 1 outside it.
+
+    Of values in a list the nearest one stands for a number that is not in it.
+    """
+    found = []
+    for key, own in table.space.hyperparameters.items():
+        scope, name = key.split(".", 1)
+        value = getattr(config, scope)[name]
+        if isinstance(own, Float):
+            scale = math.log if own.log else float
+            found.append((scale(value) - scale(own.low)) / (scale(own.high) - scale(own.low)))
+        else:
+            listed = own.grid(None)
+            numbers = all(isinstance(one, int | float) for one in (value, *listed))
+            near = min(listed, key=lambda one: abs(one - value)) if numbers else value
+            found.append(own.to_unit(near) if near in listed else 0.5)
     return found
 
 
