@@ -105,7 +105,7 @@ def preface(facts: Mapping[str, Any], results: Results) -> list[str]:
         "sample leaves out. Every two seeds play on a sample of their own, three quarters of the table's "
         "configs and clients. The error behind ± is one standard error of a bootstrap of whole samples, from "
         f"{LEAST_PARTS} of them on. It is conditional on the table: it covers luck and the samples, not "
-        "other configs and clients. Bounds of ratios over several tables take the table as unit (Student's t); "
+        "other configs and clients. Bounds of ratios over tables take the table as unit (Student's t); "
         f"{', '.join(DEGENERATE)}, where nearly all configs are equally good, is part of no such verdict.",
         f"Differences are to {results.reference}, seed by seed; their intervals hold all together with 95% "
         "confidence, and * marks those without 0. The ratio is the geometric mean over tables of the regret "
