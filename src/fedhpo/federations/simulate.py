@@ -148,7 +148,7 @@ def simulate(
         "fleet": fleet,
     }
     if ray is not None:
-        from fedhpo.federations.ray import RayFederation
+        from fedhpo.federations.ray import on_ray
 
-        return RayFederation(setup, ray, **settings)
+        settings |= {"runtime": "ray", "pool": on_ray(setup, ray, workers)}
     return SimulatedFederation(setup, **settings)

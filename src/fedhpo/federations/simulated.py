@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, get_args
@@ -226,6 +226,8 @@ class SimulatedFederation(HoldsTrials):
         missing: float = 0.0,
         strategy: str | None = None,
         fleet: Fleet | None = None,
+        runtime: str = "simulated",
+        pool: Callable[[Setup], tuple[Pool, str]] | None = None,
     ) -> None:
         refuse_in_worker()
         if workers is not None:
@@ -242,7 +244,8 @@ class SimulatedFederation(HoldsTrials):
         self._workers = cores() if workers is None else workers
         self._missing, self._stacking = missing, stacking
         self._pool: Pool | None = None
-        self._note = ""
+        self._start_pool = pool or (lambda setup: start_pool(setup, self._workers))
+        self._runtime, self._note = runtime, ""
         self._strategy = strategy
         models = _Models(setup, stacking)
         self._shapes, self._models = models.shapes, models
@@ -831,7 +834,7 @@ class SimulatedFederation(HoldsTrials):
     def describe(self) -> dict[str, Any]:
         shapes = self._trials.shapes.values()
         return {
-            "runtime": "simulated",
+            "runtime": self._runtime,
             "data": self._setup.data.name,
             "clients": self._setup.data.clients,
             **described(self._setup.data),
@@ -879,11 +882,8 @@ class SimulatedFederation(HoldsTrials):
     @property
     def _started_pool(self) -> Pool:
         if self._pool is None:
-            self._pool, self._note = self._start_pool()
+            self._pool, self._note = self._start_pool(self._setup)  # which may have got metrics since
         return self._pool
-
-    def _start_pool(self) -> tuple[Pool, str]:
-        return start_pool(self._setup, self._workers)
 
     def close(self) -> None:
         if self._pool is not None:
