@@ -176,4 +176,4 @@ def names(message: str, path: str, value: Any, section: str = "") -> bool:
         return True
     if isinstance(value, str | list) and any(repr(one) in message for one in [value, *value]):
         return True  # it is quoted
-    return re.search(rf"(^|[^.\w]){leaf}( = |: | must | of | is |\))", message) is not None
+    return re.search(rf"(^|[^.\w]){leaf}( = |: | must | needs | of | is |\))", message) is not None

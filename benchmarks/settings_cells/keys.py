@@ -183,6 +183,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "budget.horizon": {"client.lr_schedule": "cosine"},
     "client.lr": {"space.client": {"momentum": {"low": 0.0, "high": 0.9}}},
     **{f"client.{key}": _RATE_ALONE for key in ("momentum", "optimiser", "beta1", "beta2", "eps")},
+    "method.equal_work": {"client.epochs": 2},
     "client.lr_gamma": {"client.lr_step": 1},
     "client.lr_step": {"client.lr_step": 2},
     "objective.from": {"objective.metric": "train_loss"},

@@ -313,3 +313,9 @@ def test_mistakes_that_only_the_run_can_see(tmp_path):
         tune(fh.Space(server={"lr": fh.Float(0, 1)}), table=str(tmp_path / "table.json"))
     with pytest.raises(InputError, match="cannot read the reference table"):
         tune(table=str(tmp_path / "none.json"))
+
+
+def test_what_concerns_cells_is_refused_where_whole_tables_are_tuned():
+    for settings in ({"patience": 2}, {"sampler": "random"}):
+        with pytest.raises(InputError, match=r"counts only where table is left out and scored_on is 'held-"):
+            fh.FedTune(scored_on="mixture", **settings)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 #: Where settings count that only a search in the mixture looks at.
 _MIXTURE: Mapping[str, Any] = {"table": None, "scored_on": "mixture"}
+#: Where cells are tuned one by one.
+_BY_CELL: Mapping[str, Any] = {"table": None, "scored_on": ("held-out", "own")}
 _NEEDS_PROXY = "needs proxy data ([proxy.data] in a study file; proxy= and simulate=)"
 
 
@@ -78,10 +80,10 @@ class FedTune(Method):
     cohort: int | None = setting(None, table=None)
     length: int = setting(20, table=None)
     steps: int = setting(30, table=None)
-    patience: int = setting(5, table=None)
-    sampler: Literal["gp", "random", "grid"] = setting("gp", table=None)
-    points: int = setting(5, table=None, sampler="grid")
-    warm_start: bool = setting(False, table=None, scored_on=("held-out", "own"))
+    patience: int = setting(5, **_BY_CELL)
+    sampler: Literal["gp", "random", "grid"] = setting("gp", **_BY_CELL)
+    points: int = setting(5, sampler="grid", **_BY_CELL)
+    warm_start: bool = setting(False, **_BY_CELL)
     look_up: Literal["nearest", "interpolated"] = "nearest"
     measure: Literal["heterogeneity_index", "entropy", "gaussian", "poisson"] = setting(
         "heterogeneity_index", table=None
