@@ -79,6 +79,7 @@ def cifar(after: After) -> None:
 
 def huggingface(after: After) -> None:
     """A Qwen of two layers, and a tokenizer of bytes."""
+    vision(after)
     from flower_parts.weights import tokenizer
 
     def patch(module: Any) -> None:
