@@ -177,6 +177,8 @@ def test_a_run_grows_while_it_is_watched(visit, address, folder):
         page.locator("table.runs a", has_text="grows").click()  # it appears in the list by itself
         playwright.expect(page.locator("#now .status")).to_have_text("running")
         playwright.expect(page.locator("#part-history .js-plotly-plot").first).to_be_visible()
+        page.set_viewport_size({"width": 1280, "height": 800})
+        decides(page)
         seen = {page.locator("#part-result .card:nth-child(3) strong").inner_text()}
         end = time.monotonic() + 60
         while len(seen) < 3:
@@ -198,12 +200,16 @@ def test_live_page_and_report_answer_four_questions_first(visit, address, folder
     decides(page)
     report = visit(write_report([folder / "alpha"], tmp_path / "r.html").as_uri(), **wide)
     decides(report)
+    comparison = visit(
+        write_report([folder / "alpha", folder / "beta"], tmp_path / "c.html").as_uri(), **wide
+    )
+    decides(comparison)
     empty = (
         "[...document.querySelectorAll('script.figure')].filter(s => !JSON.parse(s.textContent).data.length)"
     )
-    assert report.evaluate(f"{empty}.length") == 0
-    small = visit((tmp_path / "r.html").as_uri(), viewport=PHONE)
-    assert no_overflow(small)
+    for name, shown in (("r.html", report), ("c.html", comparison)):
+        assert shown.evaluate(f"{empty}.length") == 0
+        assert no_overflow(visit((tmp_path / name).as_uri(), viewport=PHONE))
 
 
 def test_runs_are_compared(visit, address):

@@ -25,11 +25,14 @@ class Answer:
     question: str
     answer: str
     note: str
+    #: Whether it is answered: one that is not is drawn without emphasis.
+    known: bool = True
 
     def render(self) -> str:
         """As a card."""
         inner = f"<div>{text(self.question)}</div><strong>{text(self.answer)}</strong>"
-        return f"<div class=card>{inner}<small>{text(self.note)}</small></div>"
+        kind = "card" if self.known else '"card unknown"'
+        return f"<div class={kind}>{inner}<small>{text(self.note)}</small></div>"
 
 
 def answers(view: RunView) -> list[Answer]:
@@ -60,7 +63,7 @@ def _known(view: RunView) -> dict[str, Any] | None:
 def _better(view: RunView) -> Answer:
     question, verdict, gain = "Is it better?", verdict_of(view.result), _known(view)
     if view.result["best"] is None:
-        return Answer(question, "Not known yet", "no trial is scored yet")
+        return Answer(question, "Not known yet", "no trial is scored yet", known=False)
     if view.winner == view.own:
         leads = "leads so far" if _running(view) else "is the best found: keep it"
         return Answer(question, "No" if not _running(view) else "Not yet", f"your own config {leads}")
@@ -70,7 +73,7 @@ def _better(view: RunView) -> Answer:
         )
         if not _running(view):
             why = "your own config was not scored beside the winner; baseline = true has it trained"
-        return Answer(question, "Not known", why)
+        return Answer(question, "Not known", why, known=False)
     value = gained(gain["value"], view.metric, maximise=view.maximise)
     if verdict.kind == "no improvement":
         return Answer(question, "No", f"keep your config: the tuned one has {value}")

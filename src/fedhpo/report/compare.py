@@ -137,7 +137,7 @@ def _best(views: Sequence[RunView], pairs: Sequence[Pair]) -> RunView | None:
 def _which(best: RunView | None, apart: bool, closest: Pair | None) -> Answer:
     question = "Is it better?"
     if best is None or closest is None:
-        return Answer(question, "Not known", closest.why if closest else "")
+        return Answer(question, "Not known", closest.why if closest else "", known=False)
     if apart:
         return Answer(question, "Yes", f"the winner of {best.name}")
     return Answer(question, "Not told apart", f"{best.name} is ahead, by no more than chance may give")
@@ -180,7 +180,7 @@ def _use(views: Sequence[RunView], best: RunView | None, apart: bool) -> Answer:
     if best is not None and apart:
         return Answer(question, "Yes", f"use the config of {best.name}")
     if best is None:
-        return Answer(question, "Not known", "their winners were not scored at the same clients")
+        return Answer(question, "Not known", "their winners were not scored at the same clients", known=False)
     return Answer(question, "You may", "take either config, or compare them at more clients")
 
 

@@ -55,6 +55,8 @@ class Proposals:
     sampler
         Who suggests the rest: "random", "tpe", "gp", "bohb", or in Python a sampler with its settings.
 
+    Examples
+    --------
     >>> from fedhpo.space import Float
     >>> space = Space(client={"lr": Float(0.01, 1.0)})
     >>> mine = Proposals(ask=lambda space, seen: {"client": {"lr": 0.5}}, share=1.0)
