@@ -89,7 +89,7 @@ def test_methods_that_stop_trials_early_keep_their_total(method):
         ("fedex", COSINE, "no trial is cut short and could be trained anew"),
         (fh.SHA(eliminations=0), COSINE, "no trial is cut short"),
         ("sha", {}, "no client.lr_schedule ends with the training"),
-        ("sha", {"lr_schedule": "step"}, "no client.lr_schedule ends with the training"),
+        ("sha", {"lr_schedule": "step", "lr_step": 3}, "no client.lr_schedule ends with the training"),
         ("sha", {**COSINE, "horizon": 5}, "client.horizon = 5 says where schedules end"),
     ],
 )
