@@ -109,3 +109,26 @@ def test_the_share_of_fallbacks_is_in_the_report():
     [section] = commit_sections([commit, {**commit, "role": "leader"}])
     assert section["parts"][0]["paragraph"].startswith("1 of 2 finalists fell back to their own config")
     assert commit_sections([]) == []
+
+
+@pytest.mark.parametrize("name", ["fedex", "fedpop", "fedtune"])
+def test_a_papers_own_algorithm_names_the_variant_that_did_better(name):
+    assert f"{name}-auto did better" in fh.methods.METHODS[name].better
+    assert fh.methods.METHODS[f"{name}-auto"].better == ""
+
+
+def test_it_is_said_once_when_a_run_begins(capfd, tmp_path):
+    from fedhpo.tuning import trust
+
+    trust._say_once.cache_clear()
+    for place in ("a", "b"):
+        fh.tune(
+            ToyFederation(),
+            SPACE,
+            fh.FedEx(arms=3, trials=2),
+            rounds=2,
+            total=6,
+            cohort=3,
+            run=tmp_path / place,
+        )
+    assert capfd.readouterr().err.count("fedex-auto did better in our comparisons") == 1
