@@ -67,9 +67,9 @@ WAYS: dict[str, tuple[Any, str, bool]] = {
 }
 
 
-def rows(seeds: int, first: int) -> Iterator[tuple[str, int, str]]:
+def rows(seeds: int, first: int, ways: list[str]) -> Iterator[tuple[str, int, str]]:
     """All cells, all ways of a seed one after the other."""
-    return ((deal, seed, way) for seed in range(first, first + seeds) for deal in DEALS for way in WAYS)
+    return ((deal, seed, way) for seed in range(first, first + seeds) for deal in DEALS for way in ways)
 
 
 def played(deal: str, seed: int, way: str) -> dict[str, Any]:
@@ -140,6 +140,7 @@ def main() -> None:
         "--done", type=Path, default=Path("finale.jsonl"), help="a file that keeps what is done"
     )
     parser.add_argument("--show", type=Path, help="only show what a file holds")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     options = parser.parse_args()
     place = options.show or options.done
     found = [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
@@ -147,7 +148,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         known = {(one["deal"], one["seed"], one["way"]) for one in found}
         with place.open("a") as file:
-            for cell in rows(options.seeds, options.first):
+            for cell in rows(options.seeds, options.first, options.ways):
                 if cell not in known:
                     found.append(played(*cell))
                     file.write(json.dumps(found[-1]) + "\n")

@@ -91,6 +91,8 @@ class _Asked:
         self.evaluator = Evaluator(clients=1)
         self.objective = Objective()
         self.calls: list[list[int]] = []
+        self.facts: dict[str, Any] = {}
+        self.margin: float | None = None
         self._rng = np.random.default_rng(0)
 
     def evaluate(self, trials: list[Trial]) -> None:

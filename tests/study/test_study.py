@@ -92,7 +92,7 @@ def test_all_wrong_keys_are_told_at_once():
         "a.toml: budget.rounds = 'x': must be a whole number of at least 1",
         "a.toml: budget.cohort = 0: must be a whole number of at least 1",
         "a.toml: budget: unknown key 'chort' (did you mean 'cohort'?); known: baseline, cohort, horizon, "
-        "keep, rounds, timeout, total, tuning",
+        "keep, margin, rounds, stop, timeout, total, tuning",
     ]
 
 

@@ -10,7 +10,8 @@ each stage:
    third of the rounds. Score these again and again, and train the better third of them to the end. Trials
    are compared by the means of the scores that they have in common.
 3. Race the finalists: score all of them again, drop the worse half; go on with the others, until one is left
-   or the leader is clearly ahead (Karnin et al., 2013).
+   or the leader is clearly ahead (Karnin et al., 2013). What the race leaves is a bound on the leader being
+   wrong, see `fedhpo.search.decided`; with `[budget] stop = "decided"` it ends the race, too.
 
 Where scores are exact, because all clients are asked, one a rung is enough, and there is no race; the better
 quarter goes on in place of the better third, so that there are more trials. Where scores are private, every
@@ -42,6 +43,7 @@ from fedhpo.methods.tuner import Tuner
 from fedhpo.samplers import BOHB
 from fedhpo.schedules.halving import cost_of
 from fedhpo.schedules.hyperband import first_rung
+from fedhpo.search.decided import BOUNDED, MARGIN, bound_of
 from fedhpo.search.paired import comparable_scores
 
 if TYPE_CHECKING:
@@ -333,6 +335,7 @@ def race(search: Search, finalists: Sequence[Trial], scores: int) -> Trial | Non
     """
     rung = [trial for trial in finalists if not trial.failed]
     together = 1  # they were scored when they reached the end
+    looks = Looks(search, rung)
     if not scores:
         rung = best_first(search, rung, together, 1)
     size = len(finalists)
@@ -340,11 +343,53 @@ def race(search: Search, finalists: Sequence[Trial], scores: int) -> Trial | Non
     while len(rung) > 1:
         for _ in range(scores // (halvings * size)):
             together += _scored(search, rung, 1)
-            if decided(comparable_scores(rung, search.objective, search.evaluator), together):
+            looks.take(rung)
+            if looks.over(rung, together):
+                looks.tell(stopped=True)
                 return best_first(search, rung, together, 1)[0]
         size = math.ceil(size / 2)
         rung = best_first(search, rung, together, size)
+    looks.tell(stopped=False)
     return rung[0] if rung else None
+
+
+class Looks:
+    """What finalists scored, look by look; whether that decides the race, and what is said of it."""
+
+    def __init__(self, search: Search, rung: Sequence[Trial]) -> None:
+        self._search = search
+        able = search.objective.metric in BOUNDED and search.evaluator.privacy is None
+        first = [trial for trial in rung if trial.scores and math.isfinite(trial.rank_value)]
+        self._seen = {trial: [trial.rank_value] for trial in first} if able else {}
+        self._rivals = len(rung) - 1
+
+    def take(self, rung: Sequence[Trial]) -> None:
+        """One more score of each of these."""
+        for trial in rung:
+            if trial in self._seen:
+                if math.isfinite(trial.rank_value):
+                    self._seen[trial].append(trial.rank_value)
+                else:
+                    del self._seen[trial]
+
+    def over(self, rung: Sequence[Trial], together: int) -> bool:
+        """Whether the race need not go on: by the bound where a study says so, else by standard errors."""
+        search = self._search
+        if search.margin is None:
+            return decided(comparable_scores(rung, search.objective, search.evaluator), together)
+        seen = [self._seen[trial] for trial in rung if trial in self._seen]
+        return len(seen) > 1 and bound_of(seen, search.margin, self._rivals).decided
+
+    def tell(self, *, stopped: bool) -> None:
+        """Leave the bound, over all finalists, for result.json."""
+        looks = max(map(len, self._seen.values()), default=0)
+        if len(self._seen) < 2 or looks < 2:
+            return
+        margin = MARGIN if self._search.margin is None else self._search.margin
+        racing = [scores for scores in self._seen.values() if len(scores) == looks]
+        found = bound_of(racing, margin, self._rivals)
+        of_all = bound_of(list(self._seen.values()), margin, self._rivals).value
+        self._search.facts["race"] = found.to_dict(of_all, stopped=stopped)
 
 
 def decided(rung: Sequence[Sequence[Score]], together: int) -> bool:

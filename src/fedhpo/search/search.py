@@ -89,8 +89,11 @@ class Search:
         criteria: Criteria | None = None,
         horizon: str = FULL,
         keep: Keep = "last",
+        margin: float | None = None,
     ) -> None:
         self.space = space
+        #: Where a race ends once its leader is not worse than another by more than this: see `decided`.
+        self.margin = margin
         #: Which model of a training is kept: see `fedhpo.search.keeping`.
         self.keep: Keep = keep
         self._keeper = None if keep == "last" else Keeper(keep)
@@ -178,6 +181,7 @@ class Search:
             criteria=self.criteria,
             horizon=self.horizon,
             keep=self.keep,
+            margin=self.margin,
         )
         other.comparison = self.comparison
         other.begin(session, channel=channel)

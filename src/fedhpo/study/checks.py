@@ -147,6 +147,7 @@ def check_study(study: Study) -> None:
     file, given = study.file, study.given
     check_server(file.server)
     file.client.refuse_uncounted("client")
+    file.budget.refuse_uncounted("budget")
     refuse_anywhere(study.kind, given)
     study.kind.check()
     if file.place is not None:

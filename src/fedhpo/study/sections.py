@@ -288,6 +288,8 @@ class SpaceSection(Section):
 class Budget(Section):
     """What may be spent."""
 
+    counts = {"margin": counts_where(stop="decided")}
+
     rounds: int = Field(ge=1, description="rounds of one final training")
     total: int | None = Field(None, ge=1, description="rounds over all trials; 10 x `rounds` if left out")
     cohort: int | None = Field(
@@ -307,6 +309,12 @@ class Budget(Section):
         description="which model of the winner's training is kept: the last, the mean or an exponential "
         "average over the last fifth of its rounds, or the best of that fifth by its scores",
     )
+    stop: Literal["decided"] | None = Field(
+        None,
+        description="`decided`: the race of `robust` and `auto` ends when its leader is worse than another "
+        "finalist by more than `margin` with a chance of at most 5%, a bound that holds at every look",
+    )
+    margin: float | None = Field(None, gt=0, lt=1, description="see `stop`; 0.01 if left out")
     horizon: Literal["full", "rung"] = Field(
         "full",
         description="where schedules over rounds end in a trial that is cut short: with the full training, "

@@ -402,6 +402,8 @@ class Study:
             "baseline": budget.baseline,
             "horizon": budget.horizon,
             "keep": budget.keep,
+            "stop": budget.stop,
+            "margin": budget.margin,
         }
 
     def _check_recorded_by(self, federation: Federation) -> None:

@@ -7,14 +7,18 @@ from dataclasses import fields, is_dataclass
 from fedhpo.core.claims import refuse, refuse_unhonoured, uncounted
 from fedhpo.core.errors import InputError, unknown_name
 from fedhpo.core.phrasing import shown
+from fedhpo.core.settings import is_number
 from fedhpo.methods import Auto, Tuner
+from fedhpo.methods.auto import Case, choose
 from fedhpo.methods.fedpop.auto import FedPopAuto
 from fedhpo.methods.preset import Preset
+from fedhpo.methods.robust import RobustHalving
 from fedhpo.protocol.federation import FORK, MIX, Federation
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import Objective, local_scoring
 from fedhpo.protocol.schedule import FULL, HORIZONS
 from fedhpo.samplers import Grid
+from fedhpo.search.decided import BOUNDED, MARGIN
 from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.keeping import KEEPS
 from fedhpo.search.search import Search
@@ -117,6 +121,43 @@ def refuse_steps_beyond(space: Space, federation: Federation, rounds: int) -> No
                 f"first step comes after {first} (warmup and lr_step): leave it out, or change lr_step"
             ]
         )
+
+
+def margin_of(stop: str | None, margin: float | None) -> float | None:
+    """The margin by which a race is decided; None where it ends otherwise."""
+    if stop is None:
+        if margin is not None:
+            refuse([f"margin = {shown(margin)}: counts only where stop is 'decided': leave it out"])
+        return None
+    if stop != "decided":
+        raise unknown_name("stop", stop, ("decided",))
+    if margin is not None and not (is_number(margin) and 0 < margin < 1):
+        raise InputError(f"margin must be a number in (0, 1), not {shown(margin)}")
+    return MARGIN if margin is None else float(margin)
+
+
+def check_stop(method: Method | Tuner, search: Search, federation: Federation) -> None:
+    """Refuse `stop` where nothing races, or where its bound does not hold."""
+    if search.margin is None:
+        return
+    said = "stop = 'decided'"
+    if search.evaluator.privacy is not None:
+        refuse([f"{said}: when a race ends would tell of scores that no epsilon pays for: leave it out"])
+    if search.objective.metric not in BOUNDED or search.objective.over != "mean":
+        refuse([f"{said}: its bound needs means of scores in [0, 1], 'accuracy' or 'error': leave it out"])
+    clients = len(federation.validation_clients)
+    if isinstance(method, Auto):
+        asked = search.evaluator.count(clients)
+        several = bool(search.criteria)
+        method = choose(Case(search.rounds, search.total, clients, asked, several=several)).method
+    tuner = method.tuner() if isinstance(method, Preset) else method
+    schedule = tuner.schedule if isinstance(tuner, Tuner) else None
+    if not isinstance(schedule, RobustHalving) or not schedule.race:
+        refuse(
+            [f"{said}: has no effect with {method.name}, which has no race: use 'robust', or leave it out"]
+        )
+    if search.evaluator.count(clients) >= clients:
+        refuse([f"{said}: has no effect where all clients are asked, which needs no race: leave it out"])
 
 
 def _exchanges(method: Method | Tuner) -> bool:

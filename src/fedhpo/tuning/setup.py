@@ -39,6 +39,8 @@ from fedhpo.tuning.effects import (
     check_horizon,
     check_keep,
     check_local_scoring,
+    check_stop,
+    margin_of,
     refuse_steps_beyond,
     refuse_without_effect,
 )
@@ -98,6 +100,7 @@ class Prepared:
                 "baseline": self.baseline,
                 **({} if search.horizon == FULL else {"horizon": search.horizon}),
                 **({} if search.keep == "last" else {"keep": search.keep}),
+                **({} if search.margin is None else {"stop": "decided", "margin": search.margin}),
             },
             "seed": search.seed,
             "objective": search.objective.to_dict(),
@@ -128,6 +131,8 @@ def prepare(
     baseline: bool = False,
     horizon: str = FULL,
     keep: Keep = "last",
+    stop: str | None = None,
+    margin: float | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
     failures: Failures | None = None,
     begun: Mapping[str, Any] | None = None,
@@ -199,9 +204,11 @@ def prepare(
         criteria=criteria,
         horizon=horizon,
         keep=keep,
+        margin=margin_of(stop, margin),
     )
     check_horizon(chosen, search, federation)
     check_keep(chosen, search, federation)
+    check_stop(chosen, search, federation)
     planned = chosen.rounds(search)  # refuses a budget that is too small
     check_choice(search, federation, chosen.name, planned)
     private = evaluator.privacy is not None

@@ -76,6 +76,8 @@ def tune(
     baseline: bool = False,
     horizon: Literal["full", "rung"] = "full",
     keep: Keep = "last",
+    stop: Literal["decided"] | None = None,
+    margin: float | None = None,
     progress: bool = False,
 ) -> Result:
     """Find good hyperparameters for a federation within a budget of communication rounds.
@@ -133,6 +135,10 @@ def tune(
         Which model of the winner's training is kept: the "last", the "mean" or an "exponential" average over
         the last fifth of its rounds, or the "best" of that fifth by its scores. An average costs one more
         evaluation; see `fedhpo.search.keeping`.
+    stop, margin
+        With "decided" the race of `robust` (and of `auto`) ends when the chance that its leader is worse than
+        another finalist by more than `margin` (0.01) is below 5%, a bound that holds at every look; see
+        `fedhpo.search.decided`.
     progress
         Show how it goes: a bar in a terminal, in a notebook a line that is drawn anew, else plain lines.
 
@@ -170,6 +176,8 @@ def tune(
         baseline=baseline,
         horizon=horizon,
         keep=keep,
+        stop=stop,
+        margin=margin,
         on_event=watch,
         failures=Failures(watch.warn_of, federation.client_names),
         begun=begun_study(kept),
