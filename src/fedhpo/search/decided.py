@@ -63,7 +63,7 @@ class Bound:
         """For result.json, with a sentence; `of_all` is the bound over those that left the race, too."""
         words = (
             f"after {self.looks} looks the chance of a leader that is worse by more than {self.margin:g} is "
-            f"at most {self.value:.2g} beside those that raced to the end, and {of_all:.2g} beside all finalists"
+            f"at most {self.value:.2g} beside those that raced to the end, {of_all:.2g} beside all finalists"
         )
         found = {"bound": self.value, "of_all": of_all, "margin": self.margin, "looks": self.looks}
         return {**found, "stopped": stopped, "in_words": words}
