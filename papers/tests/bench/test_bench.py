@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +10,15 @@ import pytest
 from fedhpo.cli import main
 from fedhpo.core.errors import InputError
 from fedhpo.research.tables import CurveTable
+from fedhpo.space import Float, Space
 from fedhpo.testing.table import toy_table
 from fedhpo_papers.bench import bench
+from fedhpo_papers.bench.baselines.learned import _real
 from fedhpo_papers.bench.cells import Cell, messages, play, priced
 from fedhpo_papers.bench.entries import ENTRIES, Task, entry_named
 from fedhpo_papers.bench.leaderboard import against_best, ranking, taken_away
 from fedhpo_papers.bench.page import kept_apart, write
+from fedhpo_papers.bench.plan import check_plan
 from fedhpo_papers.bench.published import load_cells, save_cells
 from fedhpo_papers.bench.results import Results, by_part
 from fedhpo_papers.bench.run import table_digest
@@ -298,3 +302,27 @@ def test_degenerate_tables_are_part_of_no_verdict() -> None:
     found, flip = results.verdict("sha", ["s"])
     assert found.mean == pytest.approx((np.log(1.01 / 4.01) + np.log(1.01 / 2.01)) / 2)
     assert (found.parts, flip) == (2, 0.25)
+
+
+def test_test_tables_are_played_by_the_code_of_their_plan(tmp_path: Path) -> None:
+    plan, tables = tmp_path / "plan.json", {"eeg": "aa"}
+    with pytest.raises(InputError, match="nothing is played: commit it"):
+        check_plan(plan, "one", tables)
+    assert check_plan(plan, "one", tables) == "Test tables were played by a plan for code one."
+    with pytest.raises(InputError, match="play them with --again"):
+        check_plan(plan, "two", tables)
+    with pytest.raises(InputError, match="other test tables than eeg"):
+        check_plan(plan, "one", {"eeg": "bb"}, again=True)
+    assert "and again with two" in check_plan(plan, "two", tables, again=True)
+    assert "and again with two" in check_plan(plan, "one", tables)  # it stays on the page
+
+
+def test_configs_are_matched_by_their_values() -> None:
+    """A table with rates up to 1 and one with rates up to 100: 0.1 is 0.1, wherever in its range it lies."""
+    own, other = (
+        SimpleNamespace(space=Space(client={"lr": Float(0.01, high, log=True)})) for high in (1.0, 100.0)
+    )
+    config = other.space.complete({"client": {"lr": 0.1}})
+    assert _real(own, config) == pytest.approx([0.5])  # type: ignore[arg-type]
+    assert other.space.to_unit(config) == pytest.approx([0.25])
+    assert _real(own, other.space.complete({"client": {"lr": 10.0}})) == pytest.approx([1.5])  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from fedhpo.workers.spawn import cores
 from fedhpo_papers.bench.cells import Cell, load, play
 from fedhpo_papers.bench.code import code_digest
 from fedhpo_papers.bench.entries import ENTRIES, entry_named
+from fedhpo_papers.bench.plan import check_plan
 from fedhpo_papers.bench.published import Published, Row, load_cells, save_cells
 from fedhpo_papers.bench.results import Results
 from fedhpo_papers.bench.settings import Suite, suite_named
@@ -36,6 +37,8 @@ def bench(
     workers: int | None = None,
     known: bool = False,
     note: str = "",
+    plan: str | Path | None = None,
+    again: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[dict[str, Any], Results]:
     """Play all cells that neither `directory` nor `cells` holds yet; what was run, and the results.
@@ -47,7 +50,7 @@ def bench(
     `cells` is a file of cells that were published; it is written anew with all of them. Cells that other code
     has played make the page again where none is missing. With `known` nothing is played: the results are
     those of the cells that are there, and methods may have different numbers of seeds. `note` is a sentence
-    for the page.
+    for the page. `plan` is a file that fixes test tables and code beforehand; see `fedhpo_papers.bench.plan`.
     """
     chosen, names = suite_named(suite), list(dict.fromkeys(methods or ENTRIES))
     for name in names:
@@ -57,6 +60,9 @@ def bench(
             raise unknown_name("reference", reference, names)
         reference = names[0]
     titles = _titles(tables, test)
+    if plan is not None:
+        opened = {name: table_digest(titles[name]) for name in test}
+        note = f"{note} {check_plan(plan, code_digest(), opened, again=again)}".strip()
     most = chosen.seeds if seeds is None else seeds
     wanted = _cells(chosen, names, titles, test, most)
     held = _Held(titles, test, directory, cells, [] if known else wanted)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
@@ -63,11 +63,19 @@ def _full() -> tuple[Setting, ...]:
     shares: tuple[int | float | None, ...] = (None, 0.1, 0.01, 1)
     crossed = [Setting(clients, epsilon) for clients, epsilon in product(shares, (None, 100.0, 10.0, 1.0))]
     biased = [Setting(clients, bias=3.0) for clients in (0.1, 1)]
-    return (*crossed, Setting(3), *biased, Setting(equal="messages"))
+    together = [Setting(0.1, bias=3.0, bias_per="message"), Setting(0.1, bias=3.0, bias_per="client")]
+    return (*crossed, Setting(3), *biased, *together, *_equal(_STANDARD))
 
 
+def _equal(settings: Sequence[Setting]) -> tuple[Setting, ...]:
+    """The same noise, at as many messages as random search pays."""
+    return tuple(replace(one, equal="messages") for one in settings)
+
+
+_STANDARD = (Setting(), Setting(3), Setting(1), Setting(1, 100.0), Setting(0.1, 10.0))
 SUITES: Mapping[str, Suite] = {
-    "standard": Suite((Setting(), Setting(3), Setting(1), Setting(1, 100.0), Setting(0.1, 10.0)), 100, 20),
+    "standard": Suite(_STANDARD, 100, 20),
+    "messages": Suite(_equal(_STANDARD), 100, 20),
     "quick": Suite(
         (Setting(), Setting(1), Setting(1, 100.0), Setting(0.1, 10.0), Setting(0.1, bias=3.0)), 20, 20
     ),
@@ -80,7 +88,7 @@ def suite_named(name: str) -> Suite:
     """A suite by its name.
 
     >>> len(suite_named("quick").settings), len(suite_named("full").settings)
-    (5, 20)
+    (5, 26)
     """
     if name not in SUITES:
         raise unknown_name("suite", name, SUITES)

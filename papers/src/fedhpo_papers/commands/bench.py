@@ -14,7 +14,9 @@ from fedhpo.cli.output import print_json
 
 def add(one: argparse.ArgumentParser) -> None:
     """The command's options."""
-    one.add_argument("--suite", default="quick", help="quick, standard, full or smoke (default: quick)")
+    one.add_argument(
+        "--suite", default="quick", help="quick, standard, messages, full or smoke (default: quick)"
+    )
     one.add_argument(
         "-m", "--method", action="append", metavar="NAME", help="may be given again (default: all)"
     )
@@ -30,6 +32,10 @@ def add(one: argparse.ArgumentParser) -> None:
     one.add_argument("--seeds", type=positive, metavar="N", help="(default: the suite's)")
     one.add_argument(
         "--test", action="append", metavar="NAME", help="a table that nothing was tried on, to be kept apart"
+    )
+    one.add_argument("--plan", metavar="FILE", help="fixes test tables and code before they are played")
+    one.add_argument(
+        "--again", action="store_true", help="play test tables though the code is not that of the plan"
     )
     add_output(one, "FILE", help="the page (default: bench-SUITE.md, with .html and .json beside it)")
     one.add_argument("--runs", metavar="DIR", default="runs", help="where cells are kept (default: runs)")
@@ -66,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
         workers=options.workers,
         known=options.known,
         note=options.note,
+        plan=options.plan,
+        again=options.again,
         say=(lambda line: None) if options.quiet else _Lines(),
     )
     written = write(facts, results, options.output or f"bench-{options.suite}.md")
