@@ -135,6 +135,12 @@ def test_a_metric_that_the_app_does_not_return_is_refused_before_any_round():
         Study.from_dict(tables).tune()
 
 
+def test_a_further_metric_that_the_app_does_not_return_is_told():
+    objective = {"metric": "eval_loss", "direction": "minimize", "also": ["eval_score", "auc"]}
+    with pytest.warns(UserWarning, match=r"objective\.also: a client of the app was asked, and has no auc$"):
+        Study.from_dict({**TABLES, "objective": objective}).tune()
+
+
 def test_the_state_of_trials_that_ended_is_forgotten_at_clients():
     app = wrap(load_client(read_app(APP)))
     grid = InProcessGrid(app, 2, read_app(APP).config)

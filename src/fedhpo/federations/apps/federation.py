@@ -170,6 +170,11 @@ class AppFederation(HoldsTable, RemoteClients):
                     f"objective.from = 'clients': the app's clients have no evaluate; {choices(captured)}"
                 )
             raise InputError(f"the app's clients cannot be scored: {why}")
+        lacking = [name for name in self._objective.also if np.isnan(scores.metrics.get(name, np.nan)).all()]
+        if lacking:
+            self._warn(
+                "also", f"objective.also: a client of the app was asked, and has no {', '.join(lacking)}"
+            )
 
     # Scores
 
