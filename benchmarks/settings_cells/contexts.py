@@ -93,7 +93,7 @@ SMALL: Mapping[str, Tables] = {
     "fedpop": {"population": 6, "interval": 1},
     "fedpop-auto": {"trials": 9},
     "fedpop-authors-code": {"population": 4, "interval": 0.25},
-    "fedhyper": {"trials": 7},
+    "fedhyper": {"trials": 9},
     "fts": {"trials": 6, "configs": 4, "features": 8},
     "flora": {"configs": 6, "folds": 2, "diagnose": False},
     "fedtune": {"indices": [0.3, 0.7], "quantities": [20, 60], "clients": 3, "length": 3, "steps": 6},
@@ -136,7 +136,7 @@ def _method(name: str) -> Tables:
 
 
 def _with_method(name: str) -> Tables:
-    tables = {**TORCH, "method": _method(name), "budget": {"rounds": 6, "total": 42, "cohort": 6}}
+    tables = {**TORCH, "method": _method(name), "budget": {"rounds": 6, "total": 54, "cohort": 6}}
     if name in ("fedtune", "fedtune-auto"):
         tables |= {"proxy": _PROXY, "budget": {"rounds": 6, "cohort": 3}}
     return _once(tables)

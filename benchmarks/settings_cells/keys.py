@@ -155,7 +155,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "method.trials": [3, 1, 28],
     "method.policy.clip": [0.1],
     "method.encodings": [],
-    "method.privacy": [{"epsilon": 1e6}],
+    "method.privacy": [{"epsilon": 1e6}, {"epsilon": 1e6, "release": "exact"}],
     "method.grid": [2],
     "method.shares": [[1.0]],
     "method.indices": [[0.5]],

@@ -265,3 +265,23 @@ def test_a_sample_of_all_keys(settings):
     assert {path for path, (word, _) in judged.items() if word == "honoured"} > {
         f"flower.{key}" for key in ("deadline", "retries", "quorum", "message_bytes", "hold_replies")
     }
+
+
+def test_proxy_rows_that_fedtune_deals_itself_are_not_partitioned():
+    proxy = {"data": {"name": "digits", "partition": {"kind": "iid"}}}
+    with pytest.raises(InputError, match=r"proxy\.data\.partition: has no effect with fedtune"):
+        Study.from_dict(small(method={"name": "fedtune"}, proxy=proxy, budget={"rounds": 1, "cohort": 3}))
+
+
+def test_whose_bias_it_is_counts_among_several_trials():
+    biased = {"clients": 3, "bias": 3.0, "bias_per": "message"}
+    with pytest.raises(
+        InputError, match=r"evaluation\.bias_per = 'message': has no effect with flora, which"
+    ):
+        Study.from_dict(small(method={"name": "flora", "configs": 3}, evaluation=biased)).tune(workers=0)
+
+
+def test_a_strategy_without_a_rate_is_named():
+    space = {"client": {"lr": {"low": 0.01, "high": 1.0}}, "server": {"lr": {"low": 0.1, "high": 1.0}}}
+    with pytest.raises(InputError, match=r"unknown argument of server\.strategy = 'FedMedian', 'lr'"):
+        Study.from_dict(small(space=space, server={"strategy": "FedMedian"})).tune(workers=0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.methods import METHODS, FedTune, RandomSearch
 from fedhpo.protocol.method import Method
@@ -69,6 +70,12 @@ class TableProxied(Proxied):
         for key in ("method", "budget"):
             if key in proxy:
                 raise InputError(f"proxy.{key}: leave it out; how fedtune fills its table stands in [method]")
+        refuse(
+            f"proxy.data.{key}: has no effect with fedtune, which deals all rows to clients of its own: "
+            "leave it out"
+            for key in ("partition", "split")
+            if key in proxy.get("data", {})
+        )
 
     def method(
         self, settings: Mapping[str, Any], proxy: Study, workers: int | None, callbacks: Sequence[Any]

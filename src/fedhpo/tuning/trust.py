@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fedhpo.core.claims import refuse
 from fedhpo.core.errors import InputError
 from fedhpo.protocol.federation import Federation
+from fedhpo.search.evaluator import Evaluator
 from fedhpo.search.paired import LEAST
 
 if TYPE_CHECKING:
@@ -37,11 +38,19 @@ _UNGUARDED = (
 def check_choice(search: Search, federation: Federation, method: str, trained: int) -> None:
     """Refuse a choice that would change nothing; `trained` are the rounds that the method plans."""
     evaluator, objective = search.evaluator, search.objective
+    one = trained <= search.rounds and not search.keeps_baseline
+    if one and evaluator.bias_per != Evaluator.bias_per:
+        refuse(
+            [
+                f"evaluation.bias_per = {evaluator.bias_per!r}: has no effect with {method}, which trains "
+                "one trial: leave it out"
+            ]
+        )
     if evaluator.choice is None:
         return
     # FLoRA leaves parties out of its surface by the same setting: see `fedhpo.methods.flora`.
     parties = method == "flora" and len(federation.train_clients) >= LEAST
-    if trained <= search.rounds and not search.keeps_baseline and not parties:
+    if one and not parties:
         refuse(
             [
                 f"evaluation.choice = {evaluator.choice!r}: has no effect with {method}, which trains one "

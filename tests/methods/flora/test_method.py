@@ -19,6 +19,7 @@ from fedhpo.methods.flora.guided import Guided
 from fedhpo.methods.flora.surfaces import fit_surface
 from fedhpo.protocol.federation import Answer, Status, TrialError
 from fedhpo.protocol.objective import Score
+from fedhpo.protocol.reasons import Reason, Why
 from fedhpo.protocol.sampler import Observation
 from fedhpo.queries.local_search import PartySearch
 from fedhpo.queries.pairs import PartyPairs
@@ -190,7 +191,7 @@ def test_local_searches_that_are_cut_short_go_on_where_they_were(tmp_path, monke
 
 def test_parties_that_fail_or_are_late_are_left_out_and_reported():
     answers = {
-        0: Answer(0, Status.MISSING, reason="late: 3 of 5 configs tried in 60 s"),
+        0: Answer(0, Status.MISSING, reason=Reason(Why.LATE, "late: 3 of 5 configs tried in 60 s")),
         1: Answer(1, Status.OK, {"size": 5, "configs": [{"client": {"lr": 1e9}}], "losses": [0.0]}),
     }
     result = tune(flora(configs=5, diagnose=True), Parties(answers))
@@ -201,6 +202,8 @@ def test_parties_that_fail_or_are_late_are_left_out_and_reported():
     assert len(result.facts["flora"]["diagnostics"]["parties"]) == 1
     with pytest.raises(InputError, match=r"1 of 3 parties answered, 2 must: party 0: late"):
         tune(flora(configs=5, minimum=2), Parties(answers))
+    with pytest.raises(InputError, match=r"party 0: late.*; deadline = 60 says how many seconds"):
+        tune(flora(configs=5, minimum=2, deadline=60.0), Parties(answers))
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class NamedStrategy:
     def check(self, name: str) -> None:
         """Refuse a hyperparameter that is no argument of its constructors."""
         if name not in self.names:
-            raise unknown_name(f"argument of {self.name}", name, self.names)
+            raise unknown_name(f"argument of {KEY} = {self.name!r},", name, self.names)
 
 
 def arguments_of(kind: type[Any]) -> set[str]:

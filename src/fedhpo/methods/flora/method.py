@@ -26,6 +26,7 @@ from fedhpo.privacy.local import LocalPrivacy
 from fedhpo.protocol.federation import QUERY, Federation, Status
 from fedhpo.protocol.method import Method
 from fedhpo.protocol.objective import local_scoring
+from fedhpo.protocol.reasons import Why
 from fedhpo.protocol.sampler import Sampler
 from fedhpo.queries.local_search import LocalSearch
 from fedhpo.queries.pairs import PartyPairs
@@ -260,7 +261,10 @@ class FLoRA(Method):
         search.facts[self.name] = facts
         search.tell("parties")
         if len(parties) < self.minimum:
-            why = next((f": party {a.client}: {a.reason}" for a in answers if a.status != Status.OK), "")
+            failed = [answer for answer in answers if answer.status != Status.OK]
+            why = f": party {failed[0].client}: {failed[0].reason}" if failed else ""
+            if self.deadline is not None and any(one.reason and one.reason.why == Why.LATE for one in failed):
+                why += f"; deadline = {self.deadline:g} says how many seconds a party may take"
             raise InputError(f"{len(parties)} of {len(answers)} parties answered, {self.minimum} must{why}")
         return parties
 
