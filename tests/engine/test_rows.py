@@ -166,11 +166,13 @@ def test_bits_do_not_depend_on_workers(name):
         ({"optimiser": "adam", "weight_decay": 0.1}, {}),
         ({"prox": 0.1, "max_grad_norm": 1.0, "weight_decay": 0.1}, {}),
         ({}, {"aggregation": "median"}),
+        ({}, {"server": "fedexp"}),
     ],
 )
 def test_what_rows_cannot_do_is_done_densely(config, settings, monkeypatch):
     config = {"lr": 0.1, "batch_size": 4} | config
-    found, (report, *_), _ = trained(Text, data_of(), config, **settings)
+    found, (report, *_), about = trained(Text, data_of(), config, **settings)
+    assert about["embeddings"].startswith("whole: word.weight: the server") == bool(settings)
     assert report.cost.bytes_up == 4 * len(found) * 5
     dense(monkeypatch)
     wanted, _, _ = trained(Text, data_of(), config, **settings)

@@ -191,12 +191,13 @@ def _layout(shapes: Collection[_Shape]) -> dict[str, str]:
     return {"layout": "; ".join(said)} if said else {}
 
 
-def _embeddings(shapes: Collection[_Shape]) -> dict[str, str]:
-    """How large embeddings are trained, where there are any."""
-    names = dict.fromkeys(table.name for shape in shapes if shape.rows for table in shape.rows.tables)
-    reasons = dict.fromkeys(shape.dense for shape in shapes if shape.dense)
+def _embeddings(shapes: Collection[_Shape], sums: bool) -> dict[str, str]:
+    """How large embeddings are trained, where there are any; `sums`: whether updates are only added up."""
+    tables = dict.fromkeys(table.name for shape in shapes if shape.rows for table in shape.rows.tables)
+    names, reasons = ", ".join(tables), dict.fromkeys(shape.dense for shape in shapes if shape.dense)
+    by_rows = f"by touched rows: {names}" if sums else f"whole: {names}: the server looks at each update"
     said = [
-        *([f"by touched rows: {', '.join(names)}"] if names else []),
+        *([by_rows] if names else []),
         *(f"whole: {one}" for one in reasons),
     ]
     return {"embeddings": "; ".join(said)} if said else {}
@@ -512,8 +513,12 @@ class SimulatedFederation(HoldsTrials):
 
     def _sums(self, work: Work) -> bool:
         """Whether workers may add up the updates of a round: nobody looks at single ones."""
-        whole = self._strategy is None and self.adversary is None and not self._trials.apart_from_sums(work)
-        return whole and self._aggregation.sums
+        return self._adds_up and not self._trials.apart_from_sums(work)
+
+    @property
+    def _adds_up(self) -> bool:
+        """Whether updates are only added up, unless a round's work asks for more."""
+        return self._strategy is None and self.adversary is None and self._aggregation.sums
 
     # Which round ends first is a matter of simulated time, not of how busy this machine is: a round takes as
     # long as its member with most samples to train on. So trials at their own pace repeat, bit for bit.
@@ -844,7 +849,7 @@ class SimulatedFederation(HoldsTrials):
             "parameters": max((shape.size for shape in shapes), default=0),
             "stacked": any(shape.stacked_batch for shape in shapes),
             "by_hand": any(shape.by_hand for shape in shapes),
-            **_embeddings(shapes),
+            **_embeddings(shapes, self._adds_up and not optimiser_class(self._server).needs_lengths),
             **_layout(shapes),
             "workers": self._workers if self._pool is None else self._pool.workers,
             "worker_kind": "not started" if self._pool is None else self._pool.kind,
