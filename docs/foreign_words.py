@@ -66,7 +66,7 @@ CASES = [
     _key("Ray Tune", "'fedpop'", "method", 'name = "pbt"'),
     _key("Ray Tune", "budget.rounds", "method", 'name = "sha"\ngrace_period = 3'),
     _key("Ray Tune", "objective.direction", "objective", 'metric = "accuracy"\nmode = "max"'),
-    _key("Ray Tune", "'space'", "param_space", "lr = 0.1"),
+    _key("Ray Tune", "[space.client]", "param_space", "lr = 0.1"),
     _key("Hyperband", "rate", "method", 'name = "sha"\neta = 3'),
     _key("scikit-learn", "[space.client]", "param_grid", "lr = 0.1"),
     _key("scikit-learn", "objective.metric", "objective", 'scoring = "accuracy"'),

@@ -108,8 +108,8 @@ def test_a_stack_stays_on_the_device():
 
 def test_stacks_on_a_device_follow_its_memory_not_the_cache_of_a_cpu():
     sizes = [(8, 5)] * 60
-    assert [len(stack) for stack in stacks(sizes, [1.0] * 60, 1_700_000, GPU)] == [30, 30]
-    assert [len(stack) for stack in stacks(sizes, [1.0] * 60, 60_000, GPU)] == [60]
+    assert [len(stack) for stack in stacks(sizes, 1_700_000, GPU)] == [30, 30]
+    assert [len(stack) for stack in stacks(sizes, 60_000, GPU)] == [60]
 
 
 class Generator:

@@ -53,7 +53,6 @@ SMALL: dict[str, dict[str, Any]] = {
         "cohort": 2,
         "length": 1,
         "steps": 4,
-        "patience": 0,
     },
     "flora": {"local_rounds": 1, "configs": 4, "diagnose": False, "regressor": "gp"},
     "proxy": {"name": "tpe", "trials": 5, "startup": 2},

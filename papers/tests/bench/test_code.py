@@ -86,5 +86,5 @@ def test_no_module_that_a_cell_loads_is_left_out(tmp_path: Path) -> None:
     # Of the model that a study names only the names of its settings are read: none is built.
     loaded = {name for name in done.stdout.split() if not name.startswith("fedhpo.models.")}
     # The package that the cells are in loads what plays them side by side and makes pages of them.
-    beside = {f"{_BENCH}.{name}" for name in ("code", "estimates", "published", "results", "run")}
+    beside = {f"{_BENCH}.{name}" for name in ("code", "estimates", "plan", "published", "results", "run")}
     assert loaded - covered == {_BENCH, *beside, "fedhpo.core.imports"}

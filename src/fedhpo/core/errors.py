@@ -78,12 +78,14 @@ def unknown_name(
     "unknown method 'hyperbnad' (did you mean 'hyperband'?); known: hyperband, sha"
     """
     known = sorted(map(str, known))
-    near = (means or {}).get(name) if isinstance(name, str) else None
-    near = near or nearest(name, known)
+    word = name.casefold() if isinstance(name, str) else ""
+    meant, near = (means or {}).get(str(name)), nearest(name, known)
+    near = meant or near
     hint = f" (did you mean {near!r}?)" if near else ""
-    known_elsewhere = isinstance(name, str) and name.casefold() in KEYS
-    if not near and known_elsewhere and any(word in kind for word in _WORDED):
-        hint = f" ({KEYS[str(name).casefold()]})"
+    elsewhere = word in KEYS and any(one in kind for one in _WORDED)
+    # A word of another tool is no misspelling, unless it is one of ours but for a letter or two.
+    if elsewhere and not meant and (not near or _edit_distance(word, near.casefold()) > 2):
+        hint = f" ({KEYS[word]})"
     found = repr(name)
     found = found if len(found) <= 80 else f"{found[:77]}..."
     return InputError(f"unknown {kind} {found}{hint}; known: {', '.join(known)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fedhpo.engine.executor import Job, Shares, TrainTask
 from fedhpo.engine.fold import together
 from fedhpo.engine.rows import RowLayout
-from fedhpo.engine.stacked import RUN, stacks
+from fedhpo.engine.stacked import stacks
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def plan(
     stacked: set[int] = set()
     for chosen in kinds.values():
         sizes = [stack for i in chosen if (stack := members[i].stack) is not None]
-        costs = [RUN + members[i].seconds for i in chosen]
-        for rows in stacks(sizes, costs, members[chosen[0]].parameters, device):
+        for rows in stacks(sizes, members[chosen[0]].parameters, device):
             inside = [chosen[row] for row in rows]
             tasks.append((_task(members, inside, clip, stacked=True), inside))
             stacked.update(inside)

@@ -41,11 +41,6 @@ FEWEST_RUNS = 4
 #: Runs of one stack: as many as keep its weights, gradients and momentum in some 2 MB.
 STACK_BYTES = 2_000_000
 MOST_RUNS = 32
-#: How many stacks there are at least, where each has so many nominal seconds of work beside its overheads.
-#: Two are worth it first: every machine with workers has two.
-STACKS = {1: 0.0, 2: 6e-4, 4: 2e-3, 8: 2e-3}
-#: Nominal seconds that a run costs in a stack besides its arithmetic.
-RUN = 5e-5
 #: Numbers of the inputs that are gathered at once, at most: some of a cache.
 GATHERED = 250_000
 
@@ -319,55 +314,26 @@ def _padded(tensors: list[Tensor]) -> Tensor:
     return out
 
 
-def stacks(
-    sizes: Sequence[tuple[int, int]], costs: Sequence[float], parameters: int, device: str = "cpu"
-) -> list[list[int]]:
-    """Deal runs, given as (batch size, steps) and nominal seconds, into stacks; runs in none train alone.
+def stacks(sizes: Sequence[tuple[int, int]], parameters: int, device: str = "cpu") -> list[list[int]]:
+    """Deal runs, given as (batch size, steps), into stacks; runs in none of them train alone.
 
-    Stacks follow the work alone: the same runs make the same stacks on any number of workers. They cost about
-    the same, and are two, four or eight at least where that much work is in each of them.
+    Stacks follow the work alone: the same runs make the same stacks on any number of workers.
 
-    >>> stacks([(8, 5), (8, 9), (16, 1), (8, 5), (8, 7)], [1e-4] * 5, parameters=1000)
+    >>> stacks([(8, 5), (8, 9), (16, 1), (8, 5), (8, 7)], parameters=1000)
     [[1, 4, 0, 3]]
-    >>> stacks([(8, 5)] * 9, [1e-3] * 9, parameters=1000)
-    [[0, 1, 2, 3], [4, 5, 6, 7, 8]]
     """
     most = stack_size(parameters, device)
     found = []
     for batch in sorted({size for size, _ in sizes}):
         members = sorted((i for i, s in enumerate(sizes) if s[0] == batch), key=lambda i: (-sizes[i][1], i))
         count = math.ceil(len(members) / most)
+        # Of about the same size; full ones and a rest where that would leave all of them too small.
+        bounds = [len(members) * i // count for i in range(count + 1)] if count else []
         if count and len(members) // count < FEWEST_RUNS:
-            # Full ones and a rest, as all of them would be too small.
-            chunks = [members[i : i + most] for i in range(0, len(members), most)]
-            found += [chunk for chunk in chunks if len(chunk) >= FEWEST_RUNS]
-            continue
-        own = np.array([costs[i] for i in members])
-        if device == "cpu":
-            count = max(count, min(_worth(float(own.sum())), len(members) // FEWEST_RUNS))
-        bounds = _even(own, count, most)
-        found += [members[a:b] for a, b in itertools.pairwise(bounds)]
+            bounds = [*range(0, len(members), most), len(members)]
+        chunks = [members[a:b] for a, b in itertools.pairwise(bounds)]
+        found += [chunk for chunk in chunks if len(chunk) >= FEWEST_RUNS]
     return found
-
-
-def _worth(seconds: float) -> int:
-    """How many stacks work of so many nominal seconds is worth.
-
-    >>> [_worth(seconds) for seconds in (1e-3, 2e-3, 7e-3, 9e-3, 1.0)]
-    [1, 2, 2, 4, 8]
-    """
-    return max(count for count, each in STACKS.items() if seconds >= count * each)
-
-
-def _even(costs: NDArray[np.float64], count: int, most: int) -> list[int]:
-    """Where to cut runs into so many stacks of about the same cost, none of them too small or too large."""
-    bounds, ends, total = [0], np.cumsum(costs), float(costs.sum())
-    for left in range(count - 1, -1, -1):
-        begin, rest = bounds[-1], len(costs)
-        wanted = int(np.searchsorted(ends, total * (count - left) / count, "right")) if left else rest
-        low = max(begin + FEWEST_RUNS, rest - left * most)
-        bounds.append(min(max(wanted, low), begin + most, rest - left * FEWEST_RUNS))
-    return bounds
 
 
 def stack_weights(starts: Sequence[Vector]) -> Tensor:
