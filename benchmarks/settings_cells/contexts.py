@@ -16,6 +16,7 @@ from unittest import mock
 
 from fedhpo.core.errors import MissingExtraError
 from fedhpo.learners import LEARNERS
+from fedhpo.methods.fedex.learned import LearnedPolicy
 from fedhpo.methods.fedtune import Cells, ReferenceTable
 from fedhpo.methods.registry import METHODS
 from fedhpo.run.record import Record
@@ -88,7 +89,7 @@ _PROXY = {"data": {**DATA, "seed": 7}}
 SMALL: Mapping[str, Tables] = {
     "grid": {"points": 2, "trials": 3},
     "sha": {"trials": 9, "finalists": 1},
-    "fedex": {"trials": 6, "arms": 6, "rate": 2},
+    "fedex": {"trials": 6, "rate": 2},
     "fedex-auto": {"trials": 9, "arms": 6},
     "fedpop": {"population": 6, "interval": 1},
     "fedpop-auto": {"trials": 9},
@@ -179,6 +180,13 @@ def scored_by_training() -> Context:
     return Context("flower app, training", tables, flower_app)
 
 
+def with_a_table() -> Context:
+    """FedTune with a table that was filled before."""
+    method = {"name": "fedtune", "table": TABLE}
+    tables = {**TORCH, "method": method, "budget": {"rounds": 6, "cohort": 3}}
+    return Context("method fedtune, table", tables, simulated)
+
+
 def ray() -> Context:
     """On a Ray cluster of this machine."""
     return Context("ray", TORCH, on_ray)
@@ -261,7 +269,7 @@ def tuners(part: str, name: str) -> Context:
 
 
 def write_files() -> None:
-    """Files that studies may name, in this directory: of devices, reference tables, and proposals."""
+    """Files that studies may name, in this directory: of devices, tables, proposals and arms."""
     lines = "".join(f"{client},{10 + client}\n" for client in range(CLIENTS))
     Path("devices.csv").write_text("client,speed\n" + lines)
     space = Space.from_dict(TORCH["space"])
@@ -269,6 +277,9 @@ def write_files() -> None:
         configs = [{"lr": rate, "momentum": 0.1} for rate in rates]
         ReferenceTable(Cells((0.2, 0.8), (50, 200)), configs, space).save(name)
     for name, rates in ((PROPOSALS, (0.11, 0.22, 0.33)), (OTHER_PROPOSALS, (0.44, 0.55, 0.66))):
+        LearnedPolicy(
+            ({"lr": rates[0], "momentum": 0.1}, {"lr": rates[1], "momentum": 0.2}), (0.0, -1.0)
+        ).save(f"arms-{name}")
         Path(name).write_text("".join(f'{{"client": {{"lr": {rate}}}}}\n' for rate in rates))
 
 
@@ -329,6 +340,7 @@ def digest(run: Path, facts: Mapping[str, Any], beside: list[Any], calls: bool) 
     simulated = facts.get("proxy") or {}  # what the server tried on data of its own
     proxy = [simulated.get("trials"), simulated.get("cost")]
     seen = {name: facts.get(name) for name in _SEEN if calls or name not in _REPEATS}
-    seen |= {"cost": cost, "proxy": proxy}
+    diagnosed = (facts.get("flora") or {}).get("diagnostics")
+    seen |= {"cost": cost, "proxy": proxy, "diagnosed": diagnosed}
     found.update(json.dumps([seen, beside], sort_keys=True, default=str).encode())
     return found.hexdigest()

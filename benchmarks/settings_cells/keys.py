@@ -22,6 +22,13 @@ from fedhpo.study.schema import schema
 #: Keys that change neither what is asked of clients nor the result, and why they may.
 LISTED = {
     "name": "names the run",
+    "flower.clients": "a limit: so many must come before a run begins, and all eight do",
+    "nvflare.clients": "a limit: so many must come before a run begins, and all eight do",
+    "nvflare.patience": "a limit: counts where clients come late",
+    "flower.most_rows": "a limit: counts where a client says that it has more",
+    "nvflare.most_rows": "a limit: counts where a client says that it has more",
+    "evaluation.privacy.delta": "counts where several releases are accounted for together",
+    "device": "there may be no GPU where the cells run: 'cuda' is then refused",
     "budget.timeout": "ends a run early, to be resumed: none of these takes so long",
     "app.node_config": "keys that an app's own code may read",
     "app.setup": "calls a function of the user's own before the app is imported",
@@ -55,7 +62,7 @@ _LIMITS = {
     "quorum": [8],
     "message_bytes": [1],
     "hold_replies": [0.6],
-    "most_rows": [1],
+    "most_rows": [1, 100],
 }
 
 
@@ -133,8 +140,8 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "space.server": [{"lr": {"low": 0.5, "high": 1.5}}],
     "space.client": [{"lr": {"low": 0.2, "high": 0.9}}],
     "space.model": [{"dropout": 0.5}],
-    "method.start": [],
-    "method.table": [],
+    "method.start": ["arms-mine.jsonl"],
+    "method.table": ["other.json"],
     "method.cutoff": [5.0],
     "method.eliminate": [0.5],
     "method.startup": [2, 4],
@@ -157,7 +164,10 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "method.encodings": [],
     "method.privacy": [{"epsilon": 1e6}, {"epsilon": 1e6, "release": "exact"}],
     "method.grid": [2],
-    "method.shares": [[1.0]],
+    "method.shares": [[0.7, 0.1, 0.1, 0.1]],
+    "method.diagnose": [True],
+    "method.sampler.options": [{"n_startup_trials": 2}],
+    "method.policy.encodings": [{str(client): [0.1 * client] for client in range(8)}],
     "method.indices": [[0.5]],
     "method.quantities": [[25]],
 }
@@ -166,7 +176,11 @@ _RATE_ALONE = {"space.client": {"lr": {"low": 0.01, "high": 1.0, "log": True}}}
 #: What a key needs beside it, where no dataclass declares it.
 BESIDE: Mapping[str, Mapping[str, Any]] = {
     **{f"evaluation.privacy.{f.name}": {"evaluation.privacy.epsilon": 5.0} for f in fields(Privacy)},
-    "evaluation.privacy.delta": {"evaluation.privacy.epsilon": 5.0, "evaluation.privacy.accounting": "pld"},
+    "evaluation.privacy.delta": {
+        "evaluation.privacy.epsilon": 5.0,
+        "evaluation.privacy.accounting": "pld",
+        "evaluation.privacy.delta": 1e-3,
+    },
     "evaluation.privacy.gap": {
         "evaluation.privacy.epsilon": 5.0,
         "evaluation.privacy.mechanism": "permute-and-flip",
@@ -189,6 +203,9 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "client.lr": {"space.client": {"momentum": {"low": 0.0, "high": 0.9}}},
     **{f"client.{key}": _RATE_ALONE for key in ("momentum", "optimiser", "beta1", "beta2", "eps")},
     "method.equal_work": {"client.epochs": 2},
+    "method.alpha": {"method.surface": "sgm+u"},
+    "method.spread": {"method.best": 3},
+    "method.schedule.judge": {"method.policy": {"name": "fedex"}},
     "client.lr_gamma": {"client.lr_step": 1},
     "client.lr_step": {"client.lr_step": 2},
     "objective.from": {"objective.metric": "train_loss"},

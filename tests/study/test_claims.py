@@ -285,3 +285,17 @@ def test_a_strategy_without_a_rate_is_named():
     space = {"client": {"lr": {"low": 0.01, "high": 1.0}}, "server": {"lr": {"low": 0.1, "high": 1.0}}}
     with pytest.raises(InputError, match=r"unknown argument of server\.strategy = 'FedMedian', 'lr'"):
         Study.from_dict(small(space=space, server={"strategy": "FedMedian"})).tune(workers=0)
+
+
+def test_a_bias_by_accuracy_is_refused_where_an_app_tells_a_loss():
+    app = Path(__file__).parents[1] / "flower" / "apps"
+    tables = {
+        "app": {"path": str(app), "clients": 4},
+        "space": {"client": {"learning-rate": {"low": 0.01, "high": 1.0, "log": True}}},
+        "objective": {"metric": "eval_loss", "direction": "minimize"},
+        "evaluation": {"clients": 3, "bias": 3.0},
+        "budget": {"rounds": 1, "total": 2, "cohort": 3},
+        "method": {"name": "random"},
+    }
+    with pytest.raises(InputError, match=r"evaluation\.bias = 3: has no effect.*'eval_loss' is a loss"):
+        Study.from_dict(tables).tune()

@@ -39,11 +39,15 @@ def check_choice(search: Search, federation: Federation, method: str, trained: i
     """Refuse a choice that would change nothing; `trained` are the rounds that the method plans."""
     evaluator, objective = search.evaluator, search.objective
     one = trained <= search.rounds and not search.keeps_baseline
-    if one and evaluator.bias_per != Evaluator.bias_per:
+    if evaluator.bias_per != Evaluator.bias_per and (one or method == "fedpop-authors-code"):
+        why = "trains one trial" if one else "scores one trial at a time"
+        said = f"evaluation.bias_per = {evaluator.bias_per!r}: has no effect with {method}, which {why}"
+        refuse([f"{said}: leave it out"])
+    if evaluator.bias and federation.own_metrics and not objective.maximise:
         refuse(
             [
-                f"evaluation.bias_per = {evaluator.bias_per!r}: has no effect with {method}, which trains "
-                "one trial: leave it out"
+                f"evaluation.bias = {evaluator.bias:g}: has no effect, as clients reply by their accuracy "
+                f"and {objective.metric!r} is a loss: leave it out"
             ]
         )
     if evaluator.choice is None:
