@@ -145,7 +145,7 @@ def test_a_strategy_that_needs_more_replies_is_a_round_that_does_not_count():
 def test_an_argument_that_the_strategy_does_not_have_is_named():
     with simulated("FedAdam") as federation:
         federation.start(0, {}, seed=0)
-        with pytest.raises(InputError, match=r"argument of FedAdam 'lr'.*beta_1"):
+        with pytest.raises(InputError, match=r"argument of server.strategy = 'FedAdam', 'lr'.*beta_1"):
             federation.round([Work(0, [0, 1], {"lr": 0.1}, {"lr": 0.1})])
 
 

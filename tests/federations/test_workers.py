@@ -70,10 +70,9 @@ ZOO = {
 
 @pytest.mark.parametrize("model", ZOO)
 def test_what_is_cut_for_workers_is_the_same_bits_without_them(model, monkeypatch):
-    """Evaluations are cut for the workers there are, stacks by a grain: here both as finely as they go."""
+    """Evaluations are cut for the workers there are: here as finely as they go."""
     monkeypatch.setattr("fedhpo.engine.effort.GRAIN", 1e-9)
     monkeypatch.setattr("fedhpo.engine.effort.MOST_BATCH", 32)
-    monkeypatch.setattr("fedhpo.engine.stacked.STACKS", {1: 0.0, 2: 0.0})
     shape, tokens = ZOO[model]
     rng = np.random.default_rng(0)
 

@@ -245,7 +245,8 @@ class SimulatedFederation(HoldsTrials):
         self._workers = cores() if workers is None else workers
         self._missing, self._stacking = missing, stacking
         self._pool: Pool | None = None
-        self._start_pool = pool or (lambda setup: start_pool(setup, self._workers))
+        count = self._workers  # not the federation itself: its workers go when nobody holds it any more
+        self._start_pool = pool or (lambda setup: start_pool(setup, count))
         self._runtime, self._note = runtime, ""
         self._strategy = strategy
         models = _Models(setup, stacking)
