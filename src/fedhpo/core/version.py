@@ -42,7 +42,7 @@ class Raised(NamedTuple):
 RAISED: tuple[Raised, ...] = (
     Raised("fold", 1, "7b86ea6"),
     Raised("rows", 1, "46e2936"),
-    Raised("cuts", 1, "c702d4e"),
+    Raised("cuts", 1, "d523535"),
 )
 
 
