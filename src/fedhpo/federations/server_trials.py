@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fedhpo.federations.strategies.server import StrategyServer
 
 
-#: Parts of names by which the two factors of an adapter are told: those of `fedhpo.LoRA`, and of peft.
+#: Parts of names that identify the two factors of an adapter: those of `fedhpo.LoRA`, and of peft.
 FACTORS = ((".down", ".up"), ("lora_A", "lora_B"))
 
 

@@ -14,7 +14,7 @@ from fedhpo.search.verdict import verdict_of
 
 #: A gain that is less than this part of its own standard error is not worth the rest of a budget.
 _WORTH = 1.0
-#: Metrics whose differences are told in points of a hundred.
+#: Metrics whose differences are given in percentage points.
 SHARES = ("accuracy", "error", "balanced_accuracy")
 
 

@@ -117,7 +117,7 @@ class Recorder:
         return patch
 
     def rounds(self, base: Any) -> None:
-        """Subclasses made from here on are told the number of rounds."""
+        """Pass the number of rounds to subclasses that are defined from here on."""
         told = self.plan["rounds"]
         before = base.__init_subclass__.__func__ if "__init_subclass__" in base.__dict__ else None
 
