@@ -53,25 +53,25 @@ class Remembering(PooledLearners):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data, SVM, workers=0)
-        self.draw, self._measured = 0, dict[tuple[int, Config], float]()
+        self.draw, self._known = 0, dict[tuple[int, Config], float]()
 
     def query(self, task: Any, clients: Any) -> list[Any]:
         """As the parties answer, from what they measured before if `task` tries nothing else."""
         if not task.listed:
             return super().query(task, clients)
         wanted = replace(task, privacy=None, best=None)
-        if not self._measured:
+        if not self._known:
             for answer in super().query(wanted, clients):
                 configs = map(Config.from_dict, answer.content["configs"])
                 for config, loss in zip(configs, answer.content["losses"], strict=True):
-                    self._measured[answer.client, config] = loss
+                    self._known[answer.client, config] = loss
         return [self._answer(task, int(party)) for party in clients]
 
     def _answer(self, task: Any, party: int) -> Any:
         size = len(self._data.train.rows(party))
         search = PartySearch(task, party + PARTIES * self.draw, size)  # another number, other noise
         while (config := search.ask()) is not None:
-            search.tell(self._measured[party, config])
+            search.tell(self._known[party, config])
         return replace(search.answer(), client=party)
 
 

@@ -37,7 +37,8 @@ from settings_cells.places import stop_ray
 
 #: Parts of the library that no cell runs.
 _BESIDE = ("cli", "pages", "plots", "report", "trackers", "ui", "reproduce")
-#: Cells in a batch; those on Ray are one batch, as its cluster takes seconds to start.
+#: Cells in a batch; those on Ray are one batch, as its cluster takes seconds to start, and those of a job,
+#: whose runs take as long.
 _BATCH = 12
 
 
@@ -70,7 +71,8 @@ def batches(names: list[str]) -> list[list[str]]:
         by_context[name.partition(" | ")[2]].append(name)
     found = []
     for context, some in by_context.items():
-        size = len(some) if context == "ray" or nvflare_cells.is_its(some[0]) else _BATCH
+        whole = context.startswith(("ray", "nvflare job")) or nvflare_cells.is_its(some[0])
+        size = len(some) if whole else _BATCH
         found += [some[i : i + size] for i in range(0, len(some), size)]
     return sorted(found, key=len, reverse=True)
 

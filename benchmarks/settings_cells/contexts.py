@@ -28,8 +28,11 @@ from settings_cells.places import (
     APP,
     CLIENTS,
     Seen,
+    exported_job,
     flower,
     flower_app,
+    job,
+    nvflare_job,
     on_ray,
     plain_app,
     simulated,
@@ -178,6 +181,21 @@ def scored_by_training() -> Context:
     objective = {"metric": "train_loss", "direction": "minimize", "from": "training"}
     tables = {**FLOWER_APP, "app": {"path": plain_app(), "clients": CLIENTS}, "objective": objective}
     return Context("flower app, training", tables, flower_app)
+
+
+def of_a_job() -> Iterator[Context]:
+    """An NVFlare job as it is, made by its script and exported: every training is a run of the simulator."""
+    tables = {
+        "seed": 1,
+        "space": {"client": {"step": {"choices": [0.5, 1.0]}}},
+        "objective": {"metric": "loss", "direction": "minimize", "from": "training"},
+        "budget": {"rounds": 1, "total": 2},
+        "method": {"name": "random"},
+    }
+    yield Context("nvflare job", {**tables, "job": {"path": job()}}, nvflare_job)
+    yield Context(
+        "nvflare job, exported", {**tables, "job": {"path": exported_job(), "clients": 2}}, nvflare_job
+    )
 
 
 def with_a_table() -> Context:

@@ -45,8 +45,10 @@ def cells() -> Sequence[Cell]:
 
 def _cells() -> Iterator[Cell]:
     everywhere = list(keys.general())
-    for context in (*contexts.runtimes(), *contexts.methods(), *contexts.learners(), contexts.ray()):
+    made, exported = contexts.of_a_job()
+    for context in (*contexts.runtimes(), *contexts.methods(), *contexts.learners(), contexts.ray(), made):
         yield from (Cell(context, key) for key in everywhere)
+    yield from (Cell(exported, key) for key in everywhere if key.path.startswith("job."))
     yield from (Cell(contexts.with_a_table(), key) for key in keys.of_method("fedtune"))
     scored = contexts.scored_by_training()
     yield from (Cell(scored, key) for key in everywhere if key.path.startswith("objective."))

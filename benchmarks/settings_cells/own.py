@@ -36,3 +36,12 @@ def train(model, data, hyperparameters, generator):
     with torch.no_grad():
         for parameter, gradient in zip(model.parameters(), gradients, strict=True):
             parameter -= float(hyperparameters["lr"]) * gradient
+
+
+def half_steps(after):
+    """In a process of an NVFlare job: its steps are half as long."""
+
+    def halved(module):
+        module.Mover.__init__ = lambda self, scale: setattr(self, "scale", scale / 2)
+
+    after("work", halved)

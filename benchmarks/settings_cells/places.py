@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from fedhpo.federations.jobs.run import run_job
 from fedhpo.study import Study
 
 #: As many as a trimmed choice needs.
@@ -116,6 +120,51 @@ def flower_app(study: Study, path: Path) -> Seen:
         mock.patch.object(in_process, "AppFederation", clocked),
     ):
         return study.tune(path).facts, grids[0].log
+
+
+@cache
+def job() -> str:
+    """An NVFlare job in a directory of its own, as its script makes it."""
+    sys.path.append(str(APP.parents[1] / "nvflare"))
+    from job_files import write_job
+
+    return str(write_job(Path(tempfile.mkdtemp(prefix="fedhpo-settings-")) / "steps"))
+
+
+@cache
+def exported_job() -> str:
+    """The same, as NVFlare exports it."""
+    place = Path(job())
+    script = (place / "job.py").read_text().partition("recipe.execute")[0] + 'recipe.export("exported")\n'
+    subprocess.run([sys.executable, "-c", script + "\nmain()"], cwd=place, check=True, capture_output=True)
+    made = place.parent / "exported"
+    (place / "exported").rename(made)  # not a part of the job
+    return str(next(made.iterdir()))
+
+
+def nvflare_job(study: Study, path: Path) -> Seen:
+    """In NVFlare's simulator; a run that was made once with the same values is not made again."""
+    from fedhpo.federations.jobs import federation
+
+    with (
+        mock.patch.object(federation, "run_job", _once_a_job),
+        mock.patch.dict("os.environ", {"PYTHONPATH": _beside(Path(__file__).parents[1])}),
+    ):
+        return study.tune(path).facts, []
+
+
+_RUNS: dict[str, Any] = {}
+
+
+def _once_a_job(job: Any, values: Any = None, **options: Any) -> Any:
+    known = json.dumps([str(job.path), values, options], sort_keys=True, default=str)
+    if known not in _RUNS:
+        _RUNS[known] = run_job(job, values, **options)
+    return _RUNS[known]
+
+
+def _beside(place: Path) -> str:
+    return os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH", ""))))
 
 
 def holding(log: list[Any]) -> Any:

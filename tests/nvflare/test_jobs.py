@@ -99,12 +99,61 @@ def test_a_job_is_tuned_and_its_best_config_is_the_one_that_fits(job: Path) -> N
     assert sorted(trial.score for trial in result.trials) == [1.0, 9.0]
 
 
+def test_settings_of_a_job_that_have_no_effect_are_refused(job: Path) -> None:
+    exported = job.parent / "exported"
+    exported.mkdir()
+    (exported / "meta.json").write_text("{}", encoding="utf-8")
+    tables: dict[str, Any] = {
+        "job": {"path": str(job)},
+        "space": {"client": {"step": {"choices": [0.5, 1.0]}}},
+        "objective": {"metric": "loss", "direction": "minimize", "from": "training"},
+        "budget": {"rounds": 1, "total": 2},
+        "method": {"name": "random"},
+    }
+    for section, why in (
+        ({"path": str(job), "clients": 3}, r"job\.clients = 3: has no effect, as job\.py says"),
+        ({"path": str(job), "arguments": ["--step=2"]}, r"job\.arguments: has --step, which \[space\] sets"),
+        ({"path": str(exported)}, r"job\.clients is missing"),
+        (
+            {"path": str(exported), "clients": 2, "arguments": ["--step", "2"]},
+            r"job\.arguments = \['--step', '2'\]: has no effect, as an exported job has no script",
+        ),
+    ):
+        with pytest.raises(InputError, match=why):
+            Study.from_dict({**tables, "job": section})
+    with pytest.raises(InputError, match=r"at_zero = \['step'\]: is for Flower apps"):
+        JobFederation(job, fh.Objective("loss", from_="training", at_zero=["step"]))
+
+
+def test_further_metrics_of_a_job_are_told_and_a_rule_for_one_score_is_refused(job: Path) -> None:
+    client = (job / "client.py").read_text(encoding="utf-8")
+    told = client.replace('{"loss": loss}', '{"loss": loss, "distance": loss**0.5}')
+    (job / "client.py").write_text(told, encoding="utf-8")
+    objective = fh.Objective("loss", from_="training", also=["distance", "speed"])
+    space = fh.Space(client={"step": fh.Choice([1.0])})
+    with JobFederation(job, objective, scored=TRAINED) as federation:
+        federation.start(0, {}, 0)
+        federation.round([Work(0, [0, 1], {"step": 1.0})])
+        with pytest.warns(UserWarning, match="sites have no speed; they tell distance, loss"):
+            [scores] = federation.evaluate([0], federation.validation_clients)
+        # A step of 1 from 0 leaves a distance of 2 to 3.
+        assert scores.metrics["distance"].tolist() == [2.0]
+        assert scores.metrics["loss"].tolist() == [4.0]
+        with pytest.raises(
+            InputError, match=r"evaluation\.choice = 'mean': has no effect with objective\.from"
+        ):
+            fh.tune(
+                federation, space, fh.RandomSearch(trials=2), rounds=1, total=2, cohort=2,
+                objective=objective, evaluation=fh.Evaluator(choice="mean"),
+            )  # fmt: skip
+
+
 def test_a_name_that_the_job_has_nowhere_is_refused(job: Path) -> None:
     objective = fh.Objective("loss", from_="training")
     with JobFederation(job, objective, scored=TRAINED) as federation:
         federation.start(0, {}, 0)
         federation.round([Work(0, [0, 1], {"momentum": 0.9})])
-        with pytest.raises(InputError, match="momentum: the job has no such option"):
+        with pytest.raises(InputError, match=r"space\.client: momentum: the job has no such option"):
             federation.evaluate([0], federation.validation_clients)
         with pytest.raises(InputError, match="an NVFlare job trains its 2 sites in every round"):
             federation.submit(Work(0, [0], {"momentum": 0.9}))

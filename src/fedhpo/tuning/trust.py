@@ -61,6 +61,11 @@ def check_choice(search: Search, federation: Federation, method: str, trained: i
                 "trial: leave it out, or write baseline = true in [budget] to compare it with your own config"
             ]
         )
+    if not objective.by_client:
+        raise InputError(
+            f"evaluation.choice = {evaluator.choice!r}: has no effect with objective.from = "
+            f"{objective.from_!r}, which gives one score for all clients: leave it out"
+        )
     if objective.over != "mean" or objective.pooled:
         why = f"over = {objective.over!r}" if objective.over != "mean" else "pooled = true"
         raise InputError(

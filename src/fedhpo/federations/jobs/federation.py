@@ -24,6 +24,7 @@ from fedhpo.protocol.federation import (
     Answer,
     Cost,
     Federation,
+    Floats,
     Ints,
     Query,
     RoundReport,
@@ -46,6 +47,8 @@ class _Trial:
     seed: int
     round: int = 0
     values: dict[str, Any] = field(default_factory=dict)
+    #: In which part of the space each value is.
+    scopes: dict[str, str] = field(default_factory=dict)
     #: What the run of so many rounds said.
     ran: tuple[int, JobRun] | None = None
 
@@ -77,6 +80,11 @@ class JobFederation(HoldsTable, Federation):
                 "objective.from = 'server': the server of an NVFlare job scores nothing; choose 'clients' "
                 "(NVFlare lets sites validate the final model) or 'training' (what their replies hold)"
             )
+        if objective.at_zero:
+            raise InputError(
+                f"objective.at_zero = {list(objective.at_zero)}: is for Flower apps; an NVFlare job is not "
+                "trained at rate 0: leave it out"
+            )
         if scored not in SCORED:
             raise unknown_name("scored", scored, SCORED)
         if scored != RECEIVED and objective.from_ == CLIENTS:
@@ -84,6 +92,7 @@ class JobFederation(HoldsTable, Federation):
                 f"scored = {scored!r}: has no effect with objective.from = 'clients': leave it out"
             )
         self._job, self._objective, self._scored = read_job(path), objective, scored
+        self._job.check_sites(arguments, clients)
         self._options: dict[str, Any] = {
             "arguments": [str(one) for one in arguments],
             "final": objective.from_ == CLIENTS,
@@ -104,6 +113,8 @@ class JobFederation(HoldsTable, Federation):
         self.test_clients: Ints = np.array([], np.int64)
         self.capabilities = frozenset()
         self._trials: TrialTable[_Trial, Work] = TrialTable()
+        #: Further metrics that sites do not tell, as was said.
+        self._lacking: set[str] = set()
         #: Rounds that were trained again, because a job cannot be continued.
         self.repeated = 0
 
@@ -136,7 +147,9 @@ class JobFederation(HoldsTable, Federation):
                 "every round: set cohort to that"
             )
         trial = self._trials[work.trial]
-        values = {**trial.model, **work.client, **work.server}
+        parts = {"model": trial.model, "client": work.client, "server": work.server}
+        values = {name: value for part in parts.values() for name, value in part.items()}
+        trial.scopes = {name: scope for scope, part in parts.items() for name in part}
         if trial.round and values != trial.values:
             raise InputError("an NVFlare job has one config from its first round on: use another method")
         trial.values = values
@@ -173,9 +186,10 @@ class JobFederation(HoldsTable, Federation):
         found = run_job(self._job, trial.values, rounds=trial.round + more, seed=trial.seed, **self._options)
         missed = sorted(set(trial.values) - found.bound)
         if missed and not found.failed:
+            scope = trial.scopes.get(missed[0])
             raise InputError(
-                f"{missed[0]}: the job has no such option, and never comes by such a call, so that tuning it "
-                "changes nothing: leave it out"
+                f"space{f'.{scope}' if scope else ''}: {missed[0]}: the job has no such option, and never "
+                "comes by such a call, so that tuning it changes nothing: leave it out"
             )
         trial.ran = trial.round, found
         return found
@@ -195,10 +209,7 @@ class JobFederation(HoldsTable, Federation):
             raise InputError(
                 f"objective.metric = {objective.metric!r}: the job's sites tell {names}; name one of these"
             )
-        if objective.by_client:
-            values = np.array([told.get(self._sites[one], math.nan) for one in clients])
-        else:
-            values = np.array([np.mean(list(told.values())) if told else math.nan])
+        values = self._told(run, objective.metric, clients)
         ok = ~np.isnan(values)
         why = Reason(Why.RAISED, run.failed or "told no such metric")
         share = np.where((values >= 0) & (values <= 1) & objective.maximise, values, math.nan)
@@ -212,8 +223,21 @@ class JobFederation(HoldsTable, Federation):
             share,
             dict.fromkeys(np.flatnonzero(~ok).tolist(), why),
             Cost(evaluations=len(clients)),
-            {objective.metric: values},
+            {objective.metric: values} | {name: self._told(run, name, clients) for name in objective.also},
         )
+
+    def _told(self, run: JobRun, metric: str, clients: Ints) -> Floats:
+        """A metric at these clients, or of all sites; not a number where it was not told."""
+        told = {} if run.failed else run.scores(metric, self._objective.from_, self._scored)
+        if not told and not run.failed and metric not in self._lacking:
+            self._lacking.add(metric)
+            names = ", ".join(run.metrics[self._objective.from_]) or "nothing"
+            warnings.warn(
+                f"objective.also: the job's sites have no {metric}; they tell {names}", stacklevel=2
+            )
+        if self._objective.by_client:
+            return np.array([told.get(self._sites[one], math.nan) for one in clients])
+        return np.array([np.mean(list(told.values())) if told else math.nan])
 
     def measure(self, metrics: Sequence[Metric]) -> None:
         if metrics:

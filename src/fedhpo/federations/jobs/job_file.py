@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -37,6 +37,21 @@ class JobFile:
     def files(self) -> list[Path]:
         """Its Python files."""
         return [one for one in sorted(self.path.rglob("*.py")) if "__pycache__" not in one.parts]
+
+    def check_sites(self, arguments: Sequence[str], clients: int | None) -> None:
+        """A script says its sites and takes arguments; an exported job does neither."""
+        if self.script is not None and clients is not None:
+            raise InputError(
+                f"job.clients = {clients}: has no effect, as {self.script} says how many sites there are: "
+                "leave it out (job.arguments takes an option of the script)"
+            )
+        if self.script is None and arguments:
+            raise InputError(
+                f"job.arguments = {list(arguments)}: has no effect, as an exported job has no script: leave "
+                "it out"
+            )
+        if self.script is None and clients is None:
+            raise InputError("job.clients is missing: an exported job does not say how many sites there are")
 
     def digest(self) -> str:
         """Of its Python files and settings: a run belongs to the code it was begun with."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedhpo.core.errors import InputError
 from fedhpo.federations.jobs.job_file import JobFile, read_job
 from fedhpo.protocol.objective import CLIENTS
 
@@ -124,6 +123,7 @@ def run_job(
     process of the job. A `probe` ends before anything is trained, and tells the sites.
     """
     job = path if isinstance(path, JobFile) else read_job(path)
+    job.check_sites(arguments, clients)
     options, literals = job.plan(values or {})
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fedhpo-job-") as folder:
@@ -156,8 +156,6 @@ def _command(
 ) -> list[str]:
     if job.script is not None:
         return [sys.executable, job.script, *arguments]
-    if clients is None:
-        raise InputError("job.clients is missing: an exported job does not say how many sites there are")
     simulator = "nvflare.private.fed.app.simulator.simulator"
     return [sys.executable, "-m", simulator, str(made), "-w", str(home / "work"), "-n", str(clients)]
 

@@ -48,7 +48,7 @@ class JobKind(Kind):
 
     def check(self) -> None:
         """The job is there, and the study says what is optimised; nothing is run."""
-        _ = self.job_file
+        self.job_file.check_sites(self.section.arguments, self.section.clients)
         if "metric" not in self.file.objective.model_fields_set:
             raise InputError(
                 "objective.metric is missing: which of the job's metrics (fedhpo nvflare inspect lists "
@@ -66,7 +66,14 @@ class JobKind(Kind):
         if not self.study.fixed:
             check_app_space(self.study.given["space"])
         default = self.study.space.default()
-        self.job_file.plan({**default.client, **default.server, **default.model})
+        values = {**default.client, **default.server, **default.model}
+        self.job_file.plan(values)
+        given = [one.partition("=")[0].lstrip("-") for one in self.section.arguments if one.startswith("-")]
+        twice = [name for name in values if name in given]
+        if twice:
+            raise InputError(
+                f"job.arguments: has --{twice[0]}, which [space] sets in every run: leave one of them out"
+            )
 
     def tables(self, given: dict[str, Any]) -> Mapping[str, Any]:
         """With the job's own values as defaults, as far as its code shows them."""
