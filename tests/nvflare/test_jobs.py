@@ -130,7 +130,7 @@ def test_further_metrics_of_a_job_are_told_and_a_rule_for_one_score_is_refused(j
     told = client.replace('{"loss": loss}', '{"loss": loss, "distance": loss**0.5}')
     (job / "client.py").write_text(told, encoding="utf-8")
     objective = fh.Objective("loss", from_="training", also=["distance", "speed"])
-    space = fh.Space(client={"step": fh.Choice([1.0])})
+    space = fh.Space(client={"step": fh.Choice([0.5, 1.0])})
     with JobFederation(job, objective, scored=TRAINED) as federation:
         federation.start(0, {}, 0)
         federation.round([Work(0, [0, 1], {"step": 1.0})])
