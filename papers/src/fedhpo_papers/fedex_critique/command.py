@@ -6,8 +6,8 @@ The default scale has small models and many worlds: see `fedhpo_papers.fedex_cri
 
 CIFAR-10 dealt iid to B = 4 and B = 30 clients, all of which train in every round; 27 arms from the paper's
 space; FedEx alone under every step rule and discount. Ground truth is each arm trained alone; arms and
-truth are the same for all seeds. Every cell is a run of its own, so that the whole can be stopped and
-resumed anywhere.
+truth are the same for all seeds. Every cell is a run in a directory of its own, so that a long one can be
+stopped in its middle.
 
 What the paper leaves out is settled so: SGD with batches of 32 (16 where the data is cut) and one epoch a
 round, momentum below 0.99 (the paper's range ends at 1, where SGD never stops), 80/10/10 inside a client.
@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedhpo.core.journal import Journal
 from fedhpo.core.streams import stream
 from fedhpo.methods.fedex.ground_truth import FILE, GroundTruth
 from fedhpo.methods.fedex.learned import LearnedPolicy
@@ -33,8 +34,8 @@ from fedhpo.methods.fedex.ranking import kendall_tau, over_rounds
 from fedhpo.space import Float, Space
 from fedhpo_papers.fedex_critique.only import only
 from fedhpo_papers.fedex_critique.settings import CANDIDATES, PLAIN, PRETRAIN, REMEDIES
-from fedhpo_papers.shared.planned import Planned, planned_pages
-from fedhpo_papers.shared.runs import OneAtATime, check_asked, each, kept
+from fedhpo_papers.shared.planned import Key, Planned, Row, journal_of, planned_pages, run_planned
+from fedhpo_papers.shared.runs import OneAtATime, check_asked, facts_of, kept
 from fedhpo_papers.shared.train_alone import train_alone
 
 if TYPE_CHECKING:
@@ -90,6 +91,16 @@ class Cell:
     clients: int
     setting: str
     seed: int
+
+    @property
+    def key(self) -> Key:
+        """The cell in a journal."""
+        return self.seed, self.part, self.clients, self.setting
+
+    @classmethod
+    def of(cls, row: Row) -> Cell:
+        """The cell of a row."""
+        return cls(row["part"], row["clients"], row["setting"], row["seed"])
 
     @property
     def name(self) -> str:
@@ -158,11 +169,7 @@ def page(scale: str, out: Path) -> dict[str, Any]:
     found = kept("fedex-critique", scale, SCALES, out)
     if scale == "default":
         return write_many(CritiquePlan.load(), found["rows"], out)
-    # JSON has no word for a round that never came.
-    rows = [
-        {**row, "collapse": math.inf if row["collapse"] is None else row["collapse"]} for row in found["rows"]
-    ]
-    return write({**found, "rows": rows}, SIZES[scale], out)
+    return write(found, SIZES[scale], out)
 
 
 def run(
@@ -181,36 +188,47 @@ def run(
     if scale == "default":
         return _many(Path(runs), None if out is None else Path(out), only, say)
     size, folder = SIZES[scale], Path(runs) / scale
-    # The page always shows all that is there, whatever was asked for this time.
-    parts = [part for part in PARTS if part in (only or USUAL) or _is_done(size, part, folder)]
+    about = {"size": asdict(size)}
+    parts = _parts(size, about, journal_of(Path(runs), scale), only)
+    todo = {cell.key: cell for cell in sorted(cells(size, parts), key=lambda cell: cell.clients)}
     with OneAtATime[int](lambda clients: federation(size, clients, workers)) as federations:
-        truths = {
-            (own, clients): _truth(size, own, clients, folder, federations, say)
-            for own in dict.fromkeys("develop" if part == "develop" else "plain" for part in parts)
-            for clients in size.clients
-        }
 
-        def truth_of(cell: Cell) -> GroundTruth:
-            return truths["develop" if cell.part == "develop" else "plain", cell.clients]
+        def truth_of(part: str, clients: int) -> GroundTruth:
+            own = "develop" if part == "develop" else "plain"
+            return _truth(size, own, clients, folder, federations, say)
 
-        rows = each(
-            sorted(cells(size, parts), key=lambda cell: cell.clients),
-            folder,
-            lambda cell: _tune(size, cell, truth_of(cell), folder, federations),
-            lambda cell, facts: measured(cell, facts, truth_of(cell)),
-            say,
-            lambda row: f"test accuracy {row['accuracy']:.4f}",
-        )
-    found = {
-        "scale": scale,
-        "setup": size.words,
-        "rows": rows,
-        "truth": [
-            {"arms": own, "clients": clients, "values": list(truth.values)}
-            for (own, clients), truth in truths.items()
-        ],
-    }
-    return write(found, size, None if out is None else Path(out))
+        def run_cells(path: Path, earlier: Sequence[Row]) -> Sequence[Row]:
+            def run(key: Key) -> Row:
+                cell = todo[key]
+                truth = truth_of(cell.part, cell.clients)
+                facts = facts_of(folder / cell.name, lambda: _tune(size, cell, truth, folder, federations))
+                return measured(cell, facts, truth)
+
+            return run_planned(list(todo), about, path, run, say, earlier, lambda row: Cell.of(row).key)
+
+        def write_rows(rows: Sequence[Row]) -> dict[str, Any]:
+            known = dict.fromkeys(
+                ("develop" if row["part"] == "develop" else "plain", row["clients"]) for row in rows
+            )
+            truths = [
+                {"arms": own, "clients": clients, "values": list(truth_of(own, clients).values)}
+                for own, clients in known
+            ]
+            found = {"scale": scale, **about, "setup": size.words, "rows": list(rows), "truth": truths}
+            return write(found, size, None if out is None else Path(out))
+
+        what = Planned("fedex-critique", about, run_cells, write_rows, scale, parts=True)
+        return planned_pages(what, Path(runs), out, only, say)
+
+
+def _parts(scale: Scale, about: Mapping[str, Any], journal: Path, only: Sequence[str]) -> list[str]:
+    """The parts that are asked for, and those that are done: the page always shows all that is there."""
+    done = {Cell.of(row).key for row in Journal(journal, about)} if journal.is_file() else set()
+    return [
+        part
+        for part in PARTS
+        if part in (only or USUAL) or all(cell.key in done for cell in cells(scale, [part]))
+    ]
 
 
 def _many(runs: Path, out: Path | None, only: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
@@ -256,10 +274,6 @@ def _truth(
         )
         truth.save(path)
     return GroundTruth.load(path)
-
-
-def _is_done(scale: Scale, part: str, folder: Path) -> bool:
-    return all((folder / cell.name / "result.json").is_file() for cell in cells(scale, [part]))
 
 
 def _tune(

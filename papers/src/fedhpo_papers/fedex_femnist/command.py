@@ -15,29 +15,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedhpo.core.digests import digest
 from fedhpo.core.errors import FedhpoError
 from fedhpo.run import open_read
 from fedhpo.search.events import TuningError
 from fedhpo.study import Study
 from fedhpo_papers.fedex_femnist.many_page import DID
 from fedhpo_papers.shared.pages import publish
-from fedhpo_papers.shared.planned import Planned, planned_pages
-from fedhpo_papers.shared.runs import check_asked, each, finished, kept
+from fedhpo_papers.shared.planned import Key, Planned, Row, planned_pages, run_planned
+from fedhpo_papers.shared.runs import check_asked, facts_of, finished, kept
 from fedhpo_papers.shared.tables import markdown
 
 #: The papers' schedule; and a short one left alone, and killed half way and resumed.
 PARTS = ("long", "unbroken", "killed")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run, which has the name of its part."""
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -133,38 +127,50 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     killed = folder / "killed_after.json"
 
-    def tune(cell: Cell) -> Mapping[str, Any]:
-        path, total = folder / cell.name, size.budget(cell.name)[1]
-        file = folder / ("study-long.toml" if cell.name == "long" else "study.toml")
-        file.write_text(study(size, cell.name), encoding="utf-8")
-        if cell.name == "killed" and not path.exists():
+    def tune(part: str) -> Mapping[str, Any]:
+        path, total = folder / part, size.budget(part)[1]
+        file = folder / ("study-long.toml" if part == "long" else "study.toml")
+        file.write_text(study(size, part), encoding="utf-8")
+        if part == "killed" and not path.exists():
             after = kill_at(total // 2, file, path, workers)
             killed.write_text(json.dumps(after), encoding="utf-8")
             say(f"killed after {after:g} of {total} rounds")
         return Study.load(file).tune(path, workers=workers).facts
 
-    def row(cell: Cell, facts: Mapping[str, Any] | None) -> dict[str, Any]:
-        written = finished(folder / cell.name)  # as it is kept, whether it was run now or before
+    def run_part(key: Key) -> Row:
+        seed, name, part = key
+        facts_of(folder / part, lambda: tune(part))
+        written = finished(folder / part)  # as it is kept, whether it was run now or before
         if written is None:
-            raise TuningError(f"{cell.name}: no trial could be trained")
-        return {name: value for name, value in written.items() if name != "times"}  # but how long it took
+            raise TuningError(f"{part}: no trial could be trained")
+        del written["times"]
+        row = {"seed": seed, "set": name, "method": part, "summary": summary(written)}
+        row |= {"accuracy": 100 * row["summary"]["test"]}
+        row["digest"] = digest(json.dumps(written, sort_keys=True).encode()).hex()
+        if part == "killed":
+            row["killed_after"] = json.loads(killed.read_text(encoding="utf-8"))
+        return row
 
-    todo = [Cell(part) for part in PARTS if part in (only or size.parts)]
-    rows = each(
-        todo,
-        folder,
-        tune,
-        row,
-        say,
-        lambda row: f"test accuracy {row['best']['test']['accuracy']:.4f}",
+    def write_rows(rows: Sequence[Row]) -> dict[str, Any]:
+        by_part = {row["method"]: row for row in rows}
+        results = {part: row["summary"] for part, row in by_part.items()}
+        found: dict[str, Any] = {"scale": scale, **about, "results": results, "rows": list(rows)}
+        if {"unbroken", "killed"} <= by_part.keys():
+            found["same"] = by_part["unbroken"]["digest"] == by_part["killed"]["digest"]
+            found["killed_after"] = by_part["killed"]["killed_after"]
+        return publish("fedex-femnist", found, _text(found, size), out)
+
+    about = {"size": asdict(size)}
+    todo = [(0, size.data, part) for part in PARTS if part in (only or size.parts)]
+    what = Planned(
+        "fedex-femnist",
+        about,
+        lambda path, earlier: run_planned(todo, about, path, run_part, say, earlier),
+        write_rows,
+        scale,
+        parts=True,
     )
-    results = {cell.name: row for cell, row in zip(todo, rows, strict=True)}
-    found: dict[str, Any] = {"scale": scale}
-    found["results"] = {part: summary(result) for part, result in results.items()}
-    if {"unbroken", "killed"} <= results.keys():
-        found["same"] = results["unbroken"] == results["killed"]
-        found["killed_after"] = json.loads(killed.read_text(encoding="utf-8"))
-    return publish("fedex-femnist", found, _text(found, size), out)
+    return planned_pages(what, Path(runs), out, only, say)
 
 
 def _many(

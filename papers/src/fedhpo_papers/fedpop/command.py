@@ -6,8 +6,9 @@ tables:
 
 Tables 1 to 4, the protocol of Figure 5 (the test score of each round's clients, with centralised training
 as the reference) and FedPop with other server optimisers; beyond the paper, one set with few rows at each
-client, and FedPop judged by fresh evaluations. Every cell is a run of its own, so that the whole can be
-stopped and resumed anywhere; seeds are paired: the same first configs, models and cohorts for all methods.
+client, and FedPop judged by fresh evaluations. Every cell is a run in a directory of its own, so that a long
+one can be stopped in its middle; seeds are paired: the same first configs, models and cohorts for all
+methods.
 
 What the paper leaves out or does otherwise: the best trial is selected by a fresh validation score (the
 paper takes the best test accuracy); trial 0 is the middle of the space, for all methods; PACS stands for
@@ -17,7 +18,7 @@ the three cross-silo sets, CIFAR-10 at 100 clients (Dirichlet 1.0) for ImageNet-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,8 +26,8 @@ from fedhpo.methods import SHA, FedEx, FedPop, RandomSearch
 from fedhpo.protocol.method import Method
 from fedhpo.research.statistics import Plan
 from fedhpo_papers.fedpop.sets import FULL, JUDGED, OPTIMISERS, SEEDS, SETS, Setting
-from fedhpo_papers.shared.planned import Planned, planned_pages
-from fedhpo_papers.shared.runs import OneAtATime, check_asked, each, kept
+from fedhpo_papers.shared.planned import Key, Planned, Row, planned_pages, run_planned
+from fedhpo_papers.shared.runs import OneAtATime, check_asked, facts_of, kept
 
 if TYPE_CHECKING:
     from fedhpo.protocol.federation import Federation
@@ -48,6 +49,17 @@ class Cell:
     tuning: str
     seed: int
     optimiser: str = "fedavgm"
+
+    @property
+    def key(self) -> Key:
+        """The cell in a journal."""
+        part, set, wrapper, tuning, seed, optimiser = astuple(self)
+        return seed, part, set, wrapper, tuning, optimiser
+
+    @classmethod
+    def of(cls, row: Row) -> Cell:
+        """The cell of a row."""
+        return cls(**{name: row[name] for name in cls.__dataclass_fields__})
 
     @property
     def name(self) -> str:
@@ -149,23 +161,29 @@ def run(
         return _many(scale, Path(runs), out, only, say)
     sets, folder = SETS[scale], Path(runs) / scale
     asked = cells([part for part in PARTS if part in (only or PARTS)], SEEDS[scale])
-    todo = [cell for cell in asked if cell.set in sets]
-    with OneAtATime[Place](lambda where: federation(sets, where, workers)) as federations:
-        rows = each(
-            todo,
-            folder,
-            lambda cell: _tune(cell, sets[cell.set], folder, federations[place(cell)]),
-            lambda cell, facts: measured(cell, facts, folder),
-            say,
-            lambda row: f"test accuracy {row['accuracy']:.2f}%",
-        )
-    found = {
-        "scale": scale,
-        "seeds": SEEDS[scale],
-        "sets": {name: sets[name].words for name in dict.fromkeys(cell.set for cell in todo)},
-        "rows": rows,
-    }
-    return write(found, None if out is None else Path(out))
+    todo = {cell.key: cell for cell in asked if cell.set in sets}
+    about = {"seeds": SEEDS[scale], "settings": {name: asdict(setting) for name, setting in sets.items()}}
+
+    def run_cells(path: Path, earlier: Sequence[Row]) -> Sequence[Row]:
+        with OneAtATime[Place](lambda where: federation(sets, where, workers)) as federations:
+
+            def run(key: Key) -> Row:
+                cell = todo[key]
+                facts = facts_of(
+                    folder / cell.name,
+                    lambda: _tune(cell, sets[cell.set], folder, federations[place(cell)]),
+                )
+                return measured(cell, facts, folder)
+
+            return run_planned(list(todo), about, path, run, say, earlier, lambda row: Cell.of(row).key)
+
+    def write_rows(rows: Sequence[Row]) -> dict[str, Any]:
+        words = {name: sets[name].words for name in dict.fromkeys(row["set"] for row in rows)}
+        found = {"scale": scale, **about, "sets": words, "rows": list(rows)}
+        return write(found, None if out is None else Path(out))
+
+    what = Planned("fedpop", about, run_cells, write_rows, scale, parts=True)
+    return planned_pages(what, Path(runs), out, only, say)
 
 
 def _many(

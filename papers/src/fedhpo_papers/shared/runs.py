@@ -1,11 +1,11 @@
-"""What reproductions share: each cell is a run of its own, so that the whole can be stopped and resumed."""
+"""What reproductions share besides the loop over their runs (`fedhpo_papers.shared.planned`)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fedhpo.core.errors import InputError, Terminated, unknown_name
 from fedhpo.run import open_read
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]
 
 
-class Named(Protocol):
-    """A cell, as far as it matters here."""
-
-    @property
-    def name(self) -> str:
-        """The directory of its run."""
-
-
-Cell = TypeVar("Cell", bound=Named)
 Key = TypeVar("Key")
 
 
@@ -54,35 +45,18 @@ def check_asked(scale: str, scales: Iterable[str], only: Sequence[str], parts: S
             raise unknown_name("part", part, parts)
 
 
-def each(
-    todo: Sequence[Cell],
-    folder: Path,
-    tune: Callable[[Cell], Facts],
-    row: Callable[[Cell, Facts | None], dict[str, Any]],
-    say: Callable[[str], None],
-    shown: Callable[[dict[str, Any]], str],
-) -> list[dict[str, Any]]:
-    """A row of each cell: of the result that its run has, or else after `tune`, which is then said.
-
-    The facts of a cell are None where no trial could be trained.
-    """
+def facts_of(path: Path, tune: Callable[[], Facts]) -> Facts | None:
+    """The facts of a finished run, or else those after `tune`; None where no trial could be trained."""
     from fedhpo.search.events import TuningError
 
-    rows = []
-    for done, cell in enumerate(todo):
-        facts: Facts | None = finished(folder / cell.name)
-        kept = facts is not None
-        if not kept:
-            try:
-                facts = tune(cell)
-            except TuningError:
-                facts = None
-            if facts is not None:
-                go_on(facts)
-        rows.append(row(cell, facts))
-        if not kept:
-            say(f"{done + 1} of {len(todo)}: {cell.name}: {shown(rows[-1])}")
-    return rows
+    facts: Facts | None = finished(path)
+    if facts is None:
+        try:
+            facts = tune()
+        except TuningError:
+            return None
+        go_on(facts)
+    return facts
 
 
 def go_on(facts: Facts) -> None:
