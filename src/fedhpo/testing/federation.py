@@ -92,6 +92,10 @@ class FederationSuite:
         for trial in trials:
             federation.start(trial, self.model, seed)
 
+    def start_scored(self, federation: Federation, *trials: int) -> None:
+        """Start trials that have scores."""
+        self.start(federation, *trials)
+
     # Trials
 
     def test_trials_are_listed_in_ascending_order(self, federation: Federation) -> None:
@@ -343,7 +347,7 @@ class FederationSuite:
         holders = dict(zip(("train", "validation", "test"), _clients(federation), strict=True))[split]
         if not len(holders):
             pytest.skip(f"no client of this federation holds {split} data")
-        self.start(federation, 0, 1)
+        self.start_scored(federation, 0, 1)
         clients = holders[::-1][:4]
         results = federation.evaluate([1, 0], clients, split)  # type: ignore[arg-type]
         assert [scores.trial for scores in results] == [1, 0]

@@ -42,6 +42,12 @@ class LearnerSuite(FederationSuite):
         """Their scores on validation rows."""
         return federation.evaluate(list(trials), federation.validation_clients)
 
+    def start_scored(self, federation: Federation, *trials: int) -> None:
+        """A learner has scores once it is trained."""
+        self.start(federation, *trials)
+        for trial in trials:
+            self.train(federation, trial, 1)
+
     def search(self) -> LocalSearch:
         """A small local search."""
         return LocalSearch(self.space, configs=3, folds=2, sampler=Random())
@@ -140,26 +146,6 @@ class LearnerSuite(FederationSuite):
         assert all(map(same, states, states2))
 
     # Scores and costs
-
-    @pytest.mark.parametrize("split", ["train", "validation", "test"])
-    def test_scores_have_one_entry_per_client(self, federation: Federation, split: str) -> None:
-        self.start(federation, 0, 1)
-        for trial in (0, 1):
-            self.train(federation, trial, 1)
-        holders = getattr(federation, f"{split}_clients")
-        if not len(holders):
-            pytest.skip(f"no client of this federation holds {split} data")
-        clients = holders[::-1][:4]
-        results = federation.evaluate([1, 0], clients, split)  # type: ignore[arg-type]
-        assert [scores.trial for scores in results] == [1, 0]
-        for scores in results:
-            assert (scores.split, scores.clients.tolist()) == (split, clients.tolist())
-            assert scores.status.tolist() == [Status.OK] * len(clients)
-            assert (scores.size > 0).all()
-            assert np.isfinite(scores.loss).all()
-            assert scores.cost.evaluations == len(clients)
-            assert scores.cost.rounds == scores.cost.client_rounds == scores.cost.samples == 0
-        assert federation.evaluate([0], [])[0].loss.shape == (0,)
 
     def test_a_round_costs_what_it_moves(self, federation: Federation) -> None:
         """One round, however often parties exchange something in it."""
