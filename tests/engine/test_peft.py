@@ -124,3 +124,59 @@ def test_texts_and_a_model_of_peft_are_tuned():
         rounds = [2 * 4 * size[one["model.rank"]] * one["rounds"] for one in result.trials]
         assert result.cost.bytes_up >= sum(rounds)
     assert result.model(torch.zeros(1, 4, dtype=torch.long)).logits.shape == (1, 4, 32)
+
+
+def adapted(rank=4, alpha=8, targets="q_proj", ffa=False, dropout=0.0, order="rank"):
+    """A builder as people write it: what it is given goes to peft."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    assert order == "rank"  # a text of the builder's own, not a formula
+    config = LlamaConfig(
+        vocab_size=32, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2
+    )
+    model = fixed(
+        LlamaForCausalLM,
+        config,
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=targets.split(","),
+    )
+    for name, p in model.named_parameters():
+        if ffa and "lora_A" in name:
+            p.requires_grad_(False)
+    return model
+
+
+def test_alpha_is_tied_to_the_rank_for_a_builder_of_peft():
+    shapes = Shapes(adapted)
+    for rank, alpha, scale in (
+        (4, "2 * rank", 2.0),
+        (2, "rank", 1.0),
+        (4, "8 * sqrt(rank)", 4.0),
+        (4, 2, 0.5),
+    ):
+        model = shapes.build({"rank": rank, "alpha": alpha, "order": "rank"})
+        layer = model.module.base_model.model.model.layers[0].self_attn.q_proj
+        assert layer.scaling["default"] == scale
+
+
+def test_rank_targets_dropout_and_a_frozen_first_factor_are_tuned():
+    data = fh.from_text({f"client {i}": "to be or not to be. " * 12 for i in range(4)}, window=16)
+    space = fh.Space(
+        client={"lr": 1e-2, "optimiser": "adamw", "max_steps": 2, "batch_size": 4},
+        model={
+            "rank": fh.Choice([1, 2]),
+            "alpha": "2 * rank",
+            "targets": fh.Choice(["q_proj", "q_proj,v_proj"]),
+            "dropout": fh.Choice([0.0, 0.2]),
+        },
+    )
+    with fh.simulate(adapted, data, workers=0) as federation:
+        result = fh.tune(federation, space, "random", rounds=1, total=4, cohort=2, objective="loss")
+    assert all(one["status"] == "finished" for one in result.trials)
+    # FFA sends B alone: (32, rank) of each adapted map
+    assert Shapes(adapted).build({"rank": 2, "targets": "q_proj,v_proj"}).size == 2 * 2 * (32 + 32)
+    with pytest.warns(UserWarning, match="drawn anew by every build"):
+        with fh.simulate(adapted, data, workers=0) as federation:
+            federation.start(0, {"ffa": True}, 0)

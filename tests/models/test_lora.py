@@ -126,3 +126,10 @@ def test_with_frozen_first_factors_averaging_is_exact():
         sizes = data.train.sizes[:2]
         mean = (sizes[0] * products[0] + sizes[1] * products[1]) / sizes.sum()
         assert torch.allclose(mean, products[2], atol=1e-6) == exact
+
+
+def test_targets_may_be_a_list():
+    lists, texts = (Shapes(fh.LoRA(base)).build({"targets": t}).shapes for t in (["0", "2"], "0,2"))
+    assert lists == texts
+    with pytest.raises(InputError, match=r"model\.targets must be endings"):
+        fh.LoRA(base)(targets=[0])

@@ -21,6 +21,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import other_generators, torch_generator
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.tensors import check_tensors, own_memory
+from fedhpo.models.lora import with_formulas
 from fedhpo.protocol.errors import FrozenChanged as FrozenChanged
 from fedhpo.protocol.reasons import Reason, Why, ours
 
@@ -180,7 +181,7 @@ def build(factory: ModelFactory, hyperparameters: Mapping[str, Any], seed: int =
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         random.seed(seed)
-        module = factory(**hyperparameters)
+        module = factory(**with_formulas(factory, hyperparameters))
     if not isinstance(module, nn.Module):
         raise TypeError(f"the model factory returned {type(module).__name__}, not a torch.nn.Module")
     if module in _BUILT:

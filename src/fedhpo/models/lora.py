@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import math
 import operator
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +60,8 @@ class LoRA:
     - `rank`: of each change.
     - `alpha`: a change is scaled by `alpha / rank`; a number, or a formula of the rank, such as "2 * rank".
     - `dropout`: the rate in front of the changes.
-    - `targets`: endings of the names of the linear maps that are adapted, separated by commas, or "all".
+    - `targets`: endings of the names of the linear maps that are adapted, separated by commas or in a list,
+      or "all".
     - `freeze_down`: leave the first factor as it was drawn, the same in all trials, and train the second
       (FFA-LoRA, Sun et al., 2024): half of the traffic, and averaging then is exact.
     - `heads`: endings of the names of modules that are trained whole, as the head of a classifier.
@@ -78,7 +81,7 @@ class LoRA:
         rank: int = 8,
         alpha: float | str = "2 * rank",
         dropout: float = 0.0,
-        targets: str = ALL,
+        targets: str | Sequence[str] = ALL,
         freeze_down: bool = False,
         heads: str = "",
     ) -> nn.Module:
@@ -117,7 +120,9 @@ def _drawn(name: str, rank: int, size: int, fixed: bool) -> Tensor:
     return torch.empty(rank, size).uniform_(-bound, bound, generator=generator)
 
 
-def _adapted(maps: dict[str, nn.Module], targets: str) -> list[str]:
+def _adapted(maps: dict[str, nn.Module], targets: str | Sequence[str]) -> list[str]:
+    if isinstance(targets, list | tuple) and all(isinstance(one, str) for one in targets):
+        targets = ",".join(targets)
     if not isinstance(targets, str) or not targets:
         raise InputError(f"model.targets must be endings of names, or {ALL!r}, not {shown(targets)}")
     if targets == ALL:
@@ -159,6 +164,43 @@ _OPERATORS: dict[type[Any], Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
+
+
+def with_formulas(factory: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyperparameters of a model in which formulas of others are numbers, for a builder of any model.
+
+    A text is a formula if its names are numbers among the hyperparameters, and the builder does not declare a
+    text there.
+
+    >>> with_formulas(dict, {"rank": 4, "alpha": "2 * rank", "targets": "q_proj,v_proj"})
+    {'rank': 4, 'alpha': 8, 'targets': 'q_proj,v_proj'}
+    """
+    numbers = {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    texts = [name for name, value in given.items() if isinstance(value, str) and _names(value) & set(numbers)]
+    found = dict(given)
+    for name in texts:
+        if _names(given[name]) <= set(numbers) and not _declares_text(factory, name):
+            found[name] = tied(f"model.{name}", given[name], **numbers)
+    return found
+
+
+def _names(text: str) -> set[str]:
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        parts = ast.walk(ast.parse(text, mode="eval"))
+        return {node.id for node in parts if isinstance(node, ast.Name)} - {"sqrt"}
+    return set()
+
+
+def _declares_text(factory: Callable[..., Any], name: str) -> bool:
+    with suppress(TypeError, ValueError):
+        parameter = inspect.signature(factory).parameters.get(name)
+        if parameter is not None:
+            return isinstance(parameter.default, str) or parameter.annotation in (str, "str")
+    return False
 
 
 def tied(key: str, value: float | str, **names: float) -> float:
