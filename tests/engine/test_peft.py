@@ -175,8 +175,10 @@ def test_rank_targets_dropout_and_a_frozen_first_factor_are_tuned():
     with fh.simulate(adapted, data, workers=0) as federation:
         result = fh.tune(federation, space, "random", rounds=1, total=4, cohort=2, objective="loss")
     assert all(one["status"] == "finished" for one in result.trials)
-    # FFA sends B alone: (32, rank) of each adapted map
-    assert Shapes(adapted).build({"rank": 2, "targets": "q_proj,v_proj"}).size == 2 * 2 * (32 + 32)
-    with pytest.warns(UserWarning, match="drawn anew by every build"):
-        with fh.simulate(adapted, data, workers=0) as federation:
-            federation.start(0, {"ffa": True}, 0)
+
+
+def test_a_frozen_first_factor_that_peft_draws_is_no_part_of_what_is_trained():
+    """It is drawn from the trial's seed, so it stays in the trial's state beside B: (32, rank) of each map."""
+    model = Shapes(adapted).build({"rank": 2, "targets": "q_proj,v_proj", "ffa": True})
+    assert model.trainable_size == 2 * 2 * 32
+    assert model.size == 2 * 2 * (32 + 32)

@@ -203,8 +203,8 @@ def _named_piece(label: str, where: str, entry: Any) -> _NamedPiece | None:
         x, labels = named_rows(rows, where)
         if labels is None:
             raise InputError(
-                f"{where}: the rows have no 'labels'; their fields are {sorted(x)}; for a language model that "
-                "shifts them by itself, labels are the input_ids"
+                f"{where}: the rows have no 'labels'; their fields are {sorted(x)}; for a language model "
+                "that shifts them by itself, labels are the input_ids"
             )
         y = labels
     if len(y) != len(next(iter(x.values()))):
