@@ -178,7 +178,7 @@ def test_rank_targets_dropout_and_a_frozen_first_factor_are_tuned():
 
 
 def test_a_frozen_first_factor_that_peft_draws_is_no_part_of_what_is_trained():
-    """It is drawn from the trial's seed, so it stays in the trial's state beside B: (32, rank) of each map."""
+    """It is drawn from the trial's seed: it stays in the trial's state beside B, (32, rank) of each map."""
     model = Shapes(adapted).build({"rank": 2, "targets": "q_proj,v_proj", "ffa": True})
     assert model.trainable_size == 2 * 2 * 32
     assert model.size == 2 * 2 * (32 + 32)
