@@ -12,6 +12,7 @@ from fedhpo.core.errors import InputError
 from fedhpo.core.streams import derive
 from fedhpo.engine.flat import FlatModel
 from fedhpo.engine.frozen import Shapes
+from fedhpo.engine.local import dropout_layers
 
 
 def fresh_model(shapes: Shapes, hyperparameters: Mapping[str, Any], seed: int) -> FlatModel:
@@ -36,12 +37,22 @@ def warn_of_batch_norm(module: nn.Module) -> None:
         )
 
 
+def warn_of_no_dropout(module: nn.Module, client: Mapping[str, Any]) -> None:
+    """Warn if a dropout rate is given and the model has no layer that takes it."""
+    if client.get("dropout") is not None and not dropout_layers(module):
+        warnings.warn(
+            f"client.dropout = {client['dropout']:g}: has no effect, as the model has no dropout layers (a "
+            "call of torch.nn.functional.dropout has its own rate): leave it out, or add nn.Dropout",
+            stacklevel=6,
+        )
+
+
 def warn_of_drawn(model: FlatModel) -> None:
     """Warn where frozen weights travel, because every trial draws its own."""
     named = model.module.named_parameters()
     own = [p for name, p in named if not p.requires_grad and name not in model.frozen]
     size = sum(p.numel() for p in own if p.is_floating_point())
-    if size > model.trainable_size:
+    if size > model.trainable_size // 10:
         warnings.warn(
             f"{size:,} frozen numbers of the model are drawn anew by every build: they belong to each trial, "
             f"and travel with the {model.trainable_size:,} that are trained; to share them load them from a "

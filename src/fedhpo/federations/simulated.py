@@ -46,7 +46,12 @@ from fedhpo.engine.score import PartScores, means
 from fedhpo.engine.stacked import can_stack, largest_batch
 from fedhpo.federations.apart import Apart
 from fedhpo.federations.branches import Branches, Whole
-from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm, warn_of_drawn
+from fedhpo.federations.first_model import (
+    fresh_model,
+    warn_of_batch_norm,
+    warn_of_drawn,
+    warn_of_no_dropout,
+)
 from fedhpo.federations.fleet import Fleet
 from fedhpo.federations.server_trials import HoldsTrials, Round, Trials, strategy_server
 from fedhpo.federations.simulated_search import search_clients
@@ -292,6 +297,8 @@ class SimulatedFederation(HoldsTrials):
         from fedhpo.engine.preflight import preflight
 
         preflight(self._setup, config.model, config.client, metric)
+        if self._setup.train is None:
+            warn_of_no_dropout(self._shapes.build(config.model).module, config.client)
 
     def why_no_horizon(self, space: Space) -> str:
         # Training of the user's own is told the number of rounds.

@@ -184,7 +184,8 @@ class RemoteFederation(HoldsTrials, RemoteClients):
         return None
 
     def preflight(self, config: Config, metric: str) -> None:
-        self._checked(config.client)
+        if self._checked(config.client) is not None:
+            self._model.preflight(config)
 
     def why_no_horizon(self, space: Space) -> str:
         # Training of the clients' own is told the number of rounds.

@@ -14,8 +14,14 @@ from fedhpo.core.streams import derive
 from fedhpo.core.vectors import Vector
 from fedhpo.engine.flat import FlatModel, ModelFactory
 from fedhpo.engine.frozen import Shapes, joint_digest
-from fedhpo.federations.first_model import fresh_model, warn_of_batch_norm, warn_of_drawn
+from fedhpo.federations.first_model import (
+    fresh_model,
+    warn_of_batch_norm,
+    warn_of_drawn,
+    warn_of_no_dropout,
+)
 from fedhpo.federations.remote.layout import Layout
+from fedhpo.space.config import Config
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,9 @@ class Arrays:
     def frozen_digest(self, _: Mapping[str, Any]) -> None:
         """Nothing is frozen: all arrays travel."""
 
+    def preflight(self, config: Config) -> None:
+        """Named arrays do not say which layers there are."""
+
     def trained(self, layout: Layout, vector: Vector, _: Mapping[str, Any]) -> Any:
         """A trial's model for use outside the federation: its named arrays."""
         return {name: array.copy() for name, array in layout.split(vector).items()}
@@ -63,6 +72,10 @@ class TorchModel:
         model = self._shapes.build(hyperparameters)
         model.load(vector)
         return model.module
+
+    def preflight(self, config: Config) -> None:
+        """Warn of a setting that the model does not honour."""
+        warn_of_no_dropout(self._shapes.build(config.model).module, config.client)
 
     def frozen_digest(self, hyperparameters: Mapping[str, Any]) -> str | None:
         """The digest of weights that server and clients hold and never send; None if there are none."""
