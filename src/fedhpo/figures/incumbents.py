@@ -72,7 +72,7 @@ def in_words(found: Sequence[Incumbent]) -> str:
     >>> in_words([Incumbent(6, 1, 2, 0.5), Incumbent(8, 1, 4, 0.4, "trial 1 scored worse")]).splitlines()[-1]
     'It gets worse where marked. After 8 rounds: trial 1 scored worse.'
     """
-    words = "The leading trial is the one to name at that moment: of those trained longest, the best."
+    words = "The leading trial is the best of those trained longest."
     falls = [one for one in found if one.fell]
     if not falls:
         return words

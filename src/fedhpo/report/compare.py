@@ -19,8 +19,8 @@ from fedhpo.search.verdict import verdict_of
 
 _GAINS = "A dot is the gain over your own config, its bar two standard errors; the table has verdicts."
 _NOTE = (
-    "<p class=note>The leading trial is the one to name at that moment: of those trained longest, the best. "
-    "Where its score is worse than that of the one before, a cross says why.</p>"
+    "<p class=note>The leading trial is the best of those trained longest. "
+    "A cross marks a score below the previous one.</p>"
 )
 
 
@@ -58,10 +58,9 @@ def _results(views: Sequence[RunView]) -> str:
         metric,
         f"test {views[0].metric}",
         "gain",
-        "",
+        "verdict",
         "rounds",
-        "down",
-        "up",
+        "sent",
         "time",
         "status",
     ]
@@ -72,6 +71,7 @@ def _results(views: Sequence[RunView]) -> str:
         test = test_score(view.metric, best["test"])[1] if best.get("test") else None
         gain, verdict = result["gain"] or {}, verdict_of(result)
         searched, _ = rounds_of(cost)
+        sent = cost["bytes_down"] + cost["bytes_up"]
         seconds = result["times"]["wall_seconds"]
         rows.append(
             [
@@ -83,14 +83,16 @@ def _results(views: Sequence[RunView]) -> str:
                 _gain(gain),
                 Cell(verdict.kind if verdict.use == "tuned" else "keep your config"),
                 Cell(whole(searched), searched),
-                Cell(megabytes(cost["bytes_down"]), cost["bytes_down"]),
-                Cell(megabytes(cost["bytes_up"]), cost["bytes_up"]),
+                Cell(megabytes(sent), sent),
                 Cell(duration(seconds), seconds),
                 Cell(result["status"]),
             ]
         )
     note = "Rounds are those of the search; traffic and time are of all that was done."
-    return table(columns, rows, numeric=[c for c in columns[2:-1] if c]) + f"<p class=note>{note}</p>"
+    return (
+        table(columns, rows, numeric=[c for c in columns[2:-1] if c != "verdict"])
+        + f"<p class=note>{note}</p>"
+    )
 
 
 def _gain(gain: Mapping[str, Any]) -> Cell:
@@ -119,7 +121,7 @@ def verdict(views: Sequence[RunView]) -> Section:
     against = [pair for pair in pairs if best in (pair.better, pair.other)]
     closest = min(against, key=lambda pair: (pair.apart, pair.value), default=None)
     apart = best is not None and all(pair.apart and pair.better is best for pair in against)
-    said = f"{best.name} is better." if best is not None and apart else "They are not told apart."
+    said = f"{best.name} is better." if best is not None and apart else "The difference may be chance."
     if closest is None or closest.why:
         said = "They cannot be compared client by client."
     cards = [_which(best, apart, closest), _how_sure(closest, best), _costs(views), _use(views, best, apart)]
@@ -140,7 +142,7 @@ def _which(best: RunView | None, apart: bool, closest: Pair | None) -> Answer:
         return Answer(question, "Not known", closest.why if closest else "", known=False)
     if apart:
         return Answer(question, "Yes", f"the winner of {best.name}")
-    return Answer(question, "Not told apart", f"{best.name} is ahead, by no more than chance may give")
+    return Answer(question, "Not surely", f"{best.name} is ahead, by no more than chance may give")
 
 
 def _how_sure(closest: Pair | None, best: RunView | None) -> Answer:
@@ -196,7 +198,7 @@ def _pairs(pairs: Sequence[Pair]) -> str:
                 signed(pair.value) + ("" if pair.error is None else f" ± {score(pair.error)}"), pair.value
             ),
             Cell(whole(pair.clients), pair.clients),
-            Cell(pair.why or ("better" if pair.apart else "not told apart")),
+            Cell(pair.why or ("better" if pair.apart else "may be chance")),
         ]
         for pair in pairs
     ]

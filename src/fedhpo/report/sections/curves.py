@@ -20,7 +20,7 @@ _CURVES = "The validation score of every trial by its own rounds; orange is your
 _ABOUT_HISTORY = how_to_read(
     "Left: trials that were stopped early stand at the score that they had then. They may have been "
     "better later.",
-    "Right: the leading trial is the one to name at that moment: of those trained longest, the best. A "
+    "Right: the leading trial is the best of those trained longest. A "
     "trial that has trained longer takes the lead even from a better score, so the line may fall; below"
     " it is said why.",
 )
@@ -59,8 +59,9 @@ def curves(view: RunView) -> Section | None:
     except NothingToDrawError:
         return None
     notes = []
-    if view.in_rounds and view.evaluated:
-        notes.append("Points are evaluations; thin lines are what the cohort of each round saw.")
+    if view.in_rounds:
+        points = "Points are evaluations" if view.evaluated else "No trial was evaluated yet"
+        notes.append(f"{points}; thin lines are scores at the clients of each round.")
     objective = view.result["objective"]
     if view.result.get("privacy"):
         notes.append("Scores are shown as they were released, with the noise that keeps them private.")
