@@ -26,9 +26,11 @@ def _dropping() -> nn.Module:
 def test_a_dropout_rate_without_dropout_layers_is_said_wherever_training_is():
     data = load("synthetic", clients=4, samples=[20, 30], dimension=5, classes=3)
     said = r"client\.dropout = 0\.2: has no effect, as the model has no dropout layers"
-    with fh.simulate(model=_plain, data=data, workers=0) as federation:
-        with pytest.warns(UserWarning, match=said):
-            federation.preflight(_RATE, "accuracy")
+    with (
+        fh.simulate(model=_plain, data=data, workers=0) as federation,
+        pytest.warns(UserWarning, match=said),
+    ):
+        federation.preflight(_RATE, "accuracy")
     with pytest.warns(UserWarning, match=said):
         TorchModel(_plain).preflight(_RATE)
 
